@@ -5,7 +5,7 @@ runs           run results formats stale compare profiles/
 outcomes       claims ledger printed papers
 papers         bias_a_head/ projective/ counteracts/: estimators, tables, figures, a folder each
                remedies winogender: of no one paper
-pages          report/ card/ try/ look
+pages          report/ card/ published totry trypage try/ look
 """
 
 from importlib import import_module

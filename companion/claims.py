@@ -179,7 +179,7 @@ def outcome(
         return found, ""
     for control in filter(None, (test.beside, *controls)):
         if control.works and not _lies(claim.side.strip("="), control.difference):
-            return Outcome.UNDECIDED, f"{control.name}: as much"
+            return Outcome.UNDECIDED, f"not told apart from {control.name}"
     return found, ""
 
 

@@ -26,13 +26,12 @@ import pandas as pd
 
 from companion import claims, results
 from companion.claims import Beside, Claim, Outcome, Test
-from companion.profiles import SWAPPED, UNTRAINED
+from companion.profiles import CONTROLS, SWAPPED, UNTRAINED
 from lib import CompanionError
 from lib.engine import stats
 from lib.engine.folders import REGISTRY, config_of, draw_of
 from lib.engine.stats import Estimate
 
-CONTROLS = {UNTRAINED: "untrained networks", SWAPPED: "the gender-swapped model"}
 RETRAININGS = "trainings-"
 PUBLISHED = "published"
 OWN = ("mini", "mini-real")  # of the bundled models: on our sentences, on real text
@@ -42,9 +41,13 @@ OF_BIAS = ("SEAT of gender", "SEAT of race", "biased", "a preference in the base
 DECIDED = (Outcome.SUPPORTED, Outcome.CONTRADICTED)
 # The same test in another run, model or draw.
 SAME = ["claim", "family", "bias", "variant", "order"]
-BARELY, MOST = 1 + 1e-4, 100  # times as much data: that says nothing, that nobody has
+# Times as much data:
+BARELY = 1 + 1e-4  # that says nothing
+MOST = 100  # that nobody has
 # What a reader should know beside an outcome.
-NO_CONTROL, ONE_TRAINING, OTHER_READING = "†", "‡", "§"
+NO_CONTROL = "†"
+ONE_TRAINING = "‡"
+OTHER_READING = "§"
 MARKS = {
     NO_CONTROL: "no control could have shown it",
     ONE_TRAINING: "of one training only, or undecided over trainings",
@@ -55,7 +58,8 @@ MARKS = {
 # ---- runs
 def control_of(run: str) -> str:
     """Which control a run is: null-real is null; "" of any other."""
-    return next((name for name in CONTROLS if name in run.split("-")), "")
+    parts = run.split("-")
+    return next((name for name in CONTROLS if name in parts), "")
 
 
 def is_on_papers_data(run: str) -> bool:
@@ -77,11 +81,14 @@ def _judged(rows: pd.DataFrame, controls: "_Controls") -> pd.DataFrame:
     for row in rows.to_dict("records"):
         claim = claims.claims()[row["claim"]]
         is_control = bool(control_of(row["run"]))
-        beside = [] if is_control else controls.beside(row, claim)
+        beside = []
+        if not is_control:
+            beside = controls.beside(row, claim)
         outcome, why = claims.outcome(claim, row["test"], beside, is_control)
-        found.append({"controls": beside, "outcome": str(outcome), "why": why})
+        found.append((beside, str(outcome), why))
     columns = ["controls", "outcome", "why"]
-    return rows.join(pd.DataFrame(found, columns=columns, dtype=object))
+    judged = pd.DataFrame(found, columns=columns, dtype=object)
+    return rows.join(judged)
 
 
 def of_tests(tests: Sequence[Test], run: str) -> pd.DataFrame:
@@ -89,10 +96,12 @@ def of_tests(tests: Sequence[Test], run: str) -> pd.DataFrame:
     them.
     """
     known = claims.claims()
-    kept = {name: folder for name, folder in results.runs().items() if control_of(name)}
-    rows = _frame([_row(test, run, known[test.claim].notebook) for test in tests])
-    controls = _Controls(_read({} if control_of(run) else kept))
-    return _judged(rows, controls)
+    of_run = [_row(test, run, known[test.claim].notebook) for test in tests]
+    kept = {}
+    if not control_of(run):
+        kept = {name: folder for name, folder in results.runs().items() if control_of(name)}
+    controls = _Controls(_read(kept))
+    return _judged(_frame(of_run), controls)
 
 
 def shown(tests: pd.DataFrame) -> pd.DataFrame:
@@ -100,16 +109,23 @@ def shown(tests: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for row in tests.to_dict("records"):
         test = row["test"]
-        models = " against ".join(filter(None, (row["model"], row["against"])))
-        on = [models, row["bias"], row["variant"], f"{row['k']} heads" if row["k"] else ""]
-        why = f" ({row['why']})" if row["why"] else ""
+        models = filter(None, (row["model"], row["against"]))
+        on = [" against ".join(models), row["bias"], row["variant"]]
+        if row["k"]:
+            on.append(f"{row['k']} heads")
+        beyond = ""
+        if test.beside:
+            beyond = sized(test.beside.difference)
+        outcome = row["outcome"]
+        if row["why"]:
+            outcome += f" ({row['why']})"
         rows.append(
             {
                 "claim": claims.claims()[row["claim"]].short,
                 "on": ", ".join(filter(None, on)),
                 "measured": sized(test.estimate),
-                "beyond controls": sized(test.beside.difference) if test.beside else "",
-                "outcome": row["outcome"] + why,
+                "beyond controls": beyond,
+                "outcome": outcome,
             }
         )
     return pd.DataFrame(rows)
@@ -119,37 +135,53 @@ def sized(estimate: Estimate | None) -> str:
     """A value and its interval to three digits, thousands in full: 0.189 [0.138, 0.253]."""
     if estimate is None or math.isnan(estimate.value):
         return ""
-    return format(estimate, "z,.0f" if abs(estimate.value) >= 1000 else "z.3g")
+    digits = "z,.0f" if abs(estimate.value) >= 1000 else "z.3g"
+    return format(estimate, digits)
 
 
 def _read(folders: dict[str, Path]) -> pd.DataFrame:
     """All tests as they were kept: of retrainings, what is about their BERT alone, since their
     decoder is untrained.
     """
-    known = claims.claims()
     rows = []
     for run, folder in folders.items():
-        draws = [folder, *sorted(folder.glob("draws/*"))]
-        for draw, place in enumerate(draws if control_of(run) else draws[:1]):
+        draws = [folder]
+        if control_of(run):
+            draws += sorted(folder.glob("draws/*"))
+        for draw, place in enumerate(draws):
             for file in sorted(place.glob("claims/*.json")):
-                for test in claims.read(file):
-                    if test.claim not in known:
-                        raise CompanionError(
-                            f"figures/{run}/claims tests '{test.claim}', which data/claims.csv has "
-                            "not: add it there, or run its notebook again."
-                        )
-                    is_told = not run.startswith(RETRAININGS) or _is_about_bert(test)
-                    if is_told:
-                        rows.append(_row(test, run, file.stem, draw))
+                for test in _tests_in(file, run):
+                    rows.append(_row(test, run, file.stem, draw))
     return _frame(rows)
+
+
+def _tests_in(file: Path, run: str) -> list[Test]:
+    """The tests of one notebook of a run that the table has."""
+    tests = claims.read(file)
+    known = claims.claims()
+    for test in tests:
+        if test.claim not in known:
+            raise CompanionError(
+                f"figures/{run}/claims tests '{test.claim}', which data/claims.csv has "
+                "not: add it there, or run its notebook again."
+            )
+    if run.startswith(RETRAININGS):
+        return [test for test in tests if _is_about_bert(test)]
+    return tests
 
 
 def _row(test: Test, run: str, notebook: str, draw: int = 0) -> dict:
     same = ("claim", "model", "against", "bias", "variant", "k", "estimate")
     row = {name: getattr(test, name) for name in same}
-    family = " ".join(filter(None, (family_of(test.model), family_of(test.against))))
-    about = {"run": run, "draw": draw, "notebook": notebook, "family": family}
-    return row | about | {"test": test}
+    families = [family_of(test.model), family_of(test.against)]
+    row |= {
+        "run": run,
+        "draw": draw,
+        "notebook": notebook,
+        "family": " ".join(filter(None, families)),
+        "test": test,
+    }
+    return row
 
 
 def _frame(rows: list[dict]) -> pd.DataFrame:
@@ -168,9 +200,13 @@ def _is_main(rows: pd.DataFrame) -> pd.Series:
     known = claims.claims()
     own = rows["claim"].map(lambda id: known[id].main)
     is_own = (own == claims.EVERY) | (rows["variant"] == own)
+    if rows.empty:
+        return is_own
     by_claim = [rows["run"], rows["draw"], rows["claim"]]
-    first = rows.groupby(by_claim)["variant"].transform("first") if len(rows) else own
-    return is_own | (~is_own.groupby(by_claim).transform("any") & (rows["variant"] == first))
+    first = rows.groupby(by_claim)["variant"].transform("first")
+    is_first = rows["variant"] == first
+    has_own = is_own.groupby(by_claim).transform("any")
+    return is_own | (is_first & ~has_own)
 
 
 def _is_about_bert(test: Test) -> bool:
@@ -212,11 +248,13 @@ class _Controls:
         self.tests = {}
         for row in rows.to_dict("records"):
             control = control_of(row["run"])
-            if control and _is_of(control, row["test"]):
-                about = tuple(row[name] for name in ("claim", "family", "bias"))
-                place = (control, is_on_papers_data(row["run"]), *about)
-                alike = self.tests.setdefault(place, {})
-                alike.setdefault((row["variant"], row["order"]), []).append(row["test"])
+            if not control or not _is_of(control, row["test"]):
+                continue
+            on_papers_data = is_on_papers_data(row["run"])
+            place = (control, on_papers_data, row["claim"], row["family"], row["bias"])
+            alike = self.tests.setdefault(place, {})
+            draws = alike.setdefault((row["variant"], row["order"]), [])
+            draws.append(row["test"])
 
     def beside(self, row: dict, claim: Claim) -> list[Beside]:
         """What the controls of a claim show in place of one test of a run."""
@@ -236,15 +274,19 @@ class _Controls:
         """The control's tests, one a draw: on the same data if there are any; of the variant, or
         of the one that it refines ("raw" of "raw, r/TheRedPill alone"), or of any.
         """
-        about = tuple(row[name] for name in ("claim", "family", "bias"))
-        for on_papers_data in dict.fromkeys([is_on_papers_data(row["run"]), False]):
-            alike = self.tests.get((control, on_papers_data, *about), {})
-            variants = list(dict.fromkeys(variant for variant, _ in alike))
-            refined = [name for name in variants if name and row["variant"].startswith(f"{name}, ")]
-            own = [name for name in variants if name == row["variant"]]
-            for name in (own or refined or variants)[:1]:
-                last = max(order for variant, order in alike if variant == name)
-                return alike[name, min(row["order"], last)]
+        for on_papers_data in (is_on_papers_data(row["run"]), False):
+            place = (control, on_papers_data, row["claim"], row["family"], row["bias"])
+            alike = self.tests.get(place, {})
+            if not alike:
+                continue
+            variants = [variant for variant, _ in alike]
+            wanted = row["variant"]
+            own = [name for name in variants if name == wanted]
+            refined = [name for name in variants if name and wanted.startswith(f"{name}, ")]
+            closest = (own or refined or variants)[0]
+            last = max(order for variant, order in alike if variant == closest)
+            order = min(row["order"], last)
+            return alike[closest, order]
         return []
 
 
@@ -255,7 +297,7 @@ def _is_of(control: str, test: Test) -> bool:
     names = [name for name in (test.model, test.against) if name]
     if control == UNTRAINED:
         return all(draw_of(name) for name in names)
-    return all(Path(name).name.startswith(SWAPPED) for name in names)
+    return all(Path(name).name.startswith(control) for name in names)
 
 
 def _why_idle(control: str, tests: Sequence[Test]) -> str:
@@ -268,14 +310,23 @@ def _why_idle(control: str, tests: Sequence[Test]) -> str:
     if not able:
         return f"cannot show it ({_unable(tests[0])})"
     if control == SWAPPED:
-        if tests[0].bias == "race":
-            return "words of race were not swapped"
-        needs = tests[0].needs
-        has_bias = [name for name in OF_BIAS if needs.get(name) == ""]
-        return f"has the bias itself ({has_bias[0]})" if has_bias else ""
+        return _why_swapped_idle(tests[0])
     ends = np.array([[*test.estimate] for test in able])
-    is_pinned = len(able) > 1 and not np.nan_to_num(np.ptp(stats.settled(ends), axis=0)).any()
-    return "the same in every draw" if is_pinned else ""
+    spread = np.ptp(stats.settled(ends), axis=0)
+    varies = np.nan_to_num(spread).any()
+    if len(able) > 1 and not varies:
+        return "the same in every draw"
+    return ""
+
+
+def _why_swapped_idle(test: Test) -> str:
+    """Why a test of the gender-swapped model says nothing of a bias; "" where it does."""
+    if test.bias == "race":
+        return "words of race were not swapped"
+    for name in OF_BIAS:
+        if test.needs.get(name) == "":
+            return f"has the bias itself ({name})"
+    return ""
 
 
 def _unable(test: Test) -> str:
@@ -289,7 +340,9 @@ def _unable(test: Test) -> str:
 def _over_draws(estimates: list[Estimate]) -> Estimate:
     """The mean over draws with Student's interval; of one draw its own."""
     known = [one for one in estimates if not np.isnan(one.value)]
-    return known[0] if len(known) == 1 else stats.mean([one.value for one in known])
+    if len(known) == 1:
+        return known[0]
+    return stats.mean([one.value for one in known])
 
 
 # ---- what claims come to
@@ -301,19 +354,20 @@ def cells(tests: pd.DataFrame) -> pd.DataFrame:
     undecided beside them; where they differ it is undecided.
     """
     over = of_claims(trainings(tests)).set_index("claim")["outcome"]
-    by_claim = {}
-    for row in tests[tests["draw"] == 0].to_dict("records"):
-        by_claim.setdefault((row["run"], row["claim"]), []).append(row)
+    first_draws = tests[tests["draw"] == 0]
     rows = []
-    for (_, id), of_claim in by_claim.items():
+    for (_, id), of_claim in first_draws.groupby(["run", "claim"], sort=False):
+        of_claim = of_claim.to_dict("records")
         main = [row for row in of_claim if row["is_main"]]
         row = _came_to(main)
         found = row["outcome"]
         marks = ""
-        if found in DECIDED:
-            marks += NO_CONTROL if found == Outcome.SUPPORTED and _lacks_control(row) else ""
-            marks += ONE_TRAINING if over.get(id) != found else ""
-            marks += OTHER_READING if _has_other_reading(of_claim) else ""
+        if found == Outcome.SUPPORTED and _lacks_control(row):
+            marks += NO_CONTROL
+        if found in DECIDED and over.get(id) != found:
+            marks += ONE_TRAINING
+        if found in DECIDED and _has_other_reading(of_claim):
+            marks += OTHER_READING
         counts = Counter(one["outcome"] for one in main)
         rows.append(row | {"marks": marks, "counts": dict(counts)})
     return pd.DataFrame(rows, columns=[*tests.columns, "marks", "counts"])
@@ -331,15 +385,17 @@ def combined(outcomes: Sequence[str]) -> Outcome:
     decided = set(outcomes) & set(DECIDED)
     if len(decided) == 1:
         return Outcome(decided.pop())
-    is_tested = any(outcome != Outcome.NOT_TESTED for outcome in outcomes)
-    return Outcome.UNDECIDED if is_tested else Outcome.NOT_TESTED
+    if set(outcomes) <= {Outcome.NOT_TESTED}:
+        return Outcome.NOT_TESTED
+    return Outcome.UNDECIDED
 
 
 def _lacks_control(row: dict) -> bool:
     """Whether no control could have shown an effect that was found."""
+    if claims.claims()[row["claim"]].asks != "effect":
+        return False
     beside = filter(None, (row["test"].beside, *row["controls"]))
-    asks = claims.claims()[row["claim"]].asks
-    return asks == "effect" and not any(control.works for control in beside)
+    return not any(control.works for control in beside)
 
 
 def _has_other_reading(of_claim: Sequence[dict]) -> bool:
@@ -352,8 +408,11 @@ def _has_other_reading(of_claim: Sequence[dict]) -> bool:
 
     tested = [row for row in of_claim if row["outcome"] != Outcome.NOT_TESTED]
     main = {subject(row): row["outcome"] for row in tested if row["is_main"]}
-    others = [row for row in tested if not row["is_main"]]
-    return any(main.get(subject(row), row["outcome"]) != row["outcome"] for row in others)
+    for row in tested:
+        found = row["outcome"]
+        if not row["is_main"] and main.get(subject(row), found) != found:
+            return True
+    return False
 
 
 # ---- the board
@@ -371,34 +430,51 @@ def board(tests: pd.DataFrame) -> pd.DataFrame:
     """
     of_runs = {}
     for cell in cells(tests).to_dict("records"):
-        of_runs.setdefault(cell["claim"], {})[cell["run"]] = cell
+        of_runs[cell["run"], cell["claim"]] = cell
     over = of_claims(trainings(tests)).set_index("claim")
     published = of_published(tests)
     rows = []
     for claim in claims.claims().values():
         if not claim.paper:
             continue
-        own = [of_runs[claim.id][run] for run in OWN if run in of_runs.get(claim.id, {})]
+        own = [of_runs[run, claim.id] for run in OWN if (run, claim.id) in of_runs]
         tested = [cell for cell in own if cell["outcome"] != Outcome.NOT_TESTED]
-        nothing = {"outcome": str(Outcome.NOT_TESTED), "why": claim.untestable or "not run"}
-        nothing |= {"run": "", "test": None, "controls": [], "marks": "", "counts": {}}
-        cell = next(iter(tested + own), nothing)
+        cell = next(iter(tested + own), _not_run(claim))
         again = over.loc[claim.id] if claim.id in over.index else {}
-        others = [] if claim.any_data else [one["outcome"] for one in own if one is not cell]
-        counts = Counter(published.loc[published["claim"] == claim.id, "outcome"])
-        of_claim = ("paper", "where", "says", "is_ours", "notebook", "figure")
-        row = cell | {name: getattr(claim, name) for name in of_claim}
-        row |= {
+        others = []
+        if not claim.any_data:
+            others = [one["outcome"] for one in own if one is not cell]
+        on_published = published.loc[published["claim"] == claim.id, "outcome"]
+        row = cell | {
+            "paper": claim.paper,
+            "where": claim.where,
+            "says": claim.says,
+            "is_ours": claim.is_ours,
+            "notebook": claim.notebook,
+            "figure": claim.figure,
             "claim": claim.id,
             "size": cell["test"].estimate if tested else None,
             "mean": again.get("mean"),
             "over": again.get("outcome", ""),
             "other": next(iter(others), ""),
-            "published": dict(counts),
+            "published": dict(Counter(on_published)),
             "needed": needed(cell),
         }
         rows.append(row)
     return pd.DataFrame(rows).astype(object)
+
+
+def _not_run(claim: Claim) -> dict:
+    """The cell of a claim that no run tests."""
+    return {
+        "outcome": str(Outcome.NOT_TESTED),
+        "why": claim.untestable or "not run",
+        "run": "",
+        "test": None,
+        "controls": [],
+        "marks": "",
+        "counts": {},
+    }
 
 
 def needed(row: dict) -> float:
@@ -408,13 +484,19 @@ def needed(row: dict) -> float:
     """
     if row["outcome"] != Outcome.UNDECIDED:
         return np.nan
-    test, claim = row["test"], claims.claims()[row["claim"]]
+    test = row["test"]
+    claim = claims.claims()[row["claim"]]
     controls = list(filter(None, (test.beside, *row["controls"])))
     for times in np.geomspace(BARELY, MOST, 200):
         share = times**-0.5
-        sharper = replace(test, estimate=_narrower(test.estimate, share), beside=None)
-        beside = [replace(one, difference=_narrower(one.difference, share)) for one in controls]
-        if claims.outcome(claim, sharper, beside)[0] in DECIDED:
+        estimate = _narrower(test.estimate, share)
+        sharper = replace(test, estimate=estimate, beside=None)
+        beside = []
+        for control in controls:
+            difference = _narrower(control.difference, share)
+            beside.append(replace(control, difference=difference))
+        outcome, _ = claims.outcome(claim, sharper, beside)
+        if outcome in DECIDED:
             return float(times) if times > BARELY else np.nan
     return np.nan
 
@@ -422,15 +504,19 @@ def needed(row: dict) -> float:
 def _narrower(estimate: Estimate, share: float) -> Estimate:
     """The same with an interval that is this share as wide."""
     value, low, high = estimate
-    return replace(estimate, low=value + share * (low - value), high=value + share * (high - value))
+    low = value + share * (low - value)
+    high = value + share * (high - value)
+    return replace(estimate, low=low, high=high)
 
 
 def of_published(tests: pd.DataFrame) -> pd.DataFrame:
     """The main tests on published models: a run of one more model has its companion's tests again,
     which count once.
     """
-    is_told = tests["is_main"].astype(bool) & (tests["outcome"] != Outcome.NOT_TESTED)
-    rows = tests[tests["run"].str.startswith(PUBLISHED) & is_told]
+    is_published = tests["run"].str.startswith(PUBLISHED)
+    is_main = tests["is_main"].astype(bool)
+    is_tested = tests["outcome"] != Outcome.NOT_TESTED
+    rows = tests[is_published & is_main & is_tested]
     return rows.drop_duplicates(["claim", "model", "against", "bias", "variant", "order"])
 
 
@@ -446,59 +532,68 @@ def trainings(tests: pd.DataFrame) -> pd.DataFrame:
     known = claims.claims()
     again = tests[tests["run"].str.startswith(RETRAININGS)]
     n = again["run"].nunique()
+    kept = ["claim", "bias", "variant", "order", "is_main", "notebook"]
     rows = []
     for _, same in again.groupby(SAME, sort=False):
-        of_runs = same["test"].tolist()
+        if n < FEWEST or len(same) < n or not _all_have_intervals(same):
+            continue
         first = same.iloc[0]
         claim = known[first["claim"]]
-        if n < FEWEST or len(of_runs) < n or not _all_have_intervals(same):
-            continue
-        mean, another = (
-            _bounded(one, claim) for one in stats.over_trainings(list(same["estimate"]))
-        )
-        held = _over(of_runs, mean)
+        estimates = same["estimate"].tolist()
+        mean, another = stats.over_trainings(estimates)
+        mean = _bounded(mean, claim)
+        held = _over(same["test"].tolist(), mean)
         beside = [_mean_beside(each) for each in zip(*same["controls"], strict=True)]
         found, why = claims.outcome(claim, held, beside)
-        names = ["claim", "bias", "variant", "order", "is_main", "notebook"]
-        rows.append(
-            {name: first[name] for name in names}
-            | {"estimates": list(same["estimate"]), "mean": mean, "another": another}
-            | {"test": held, "controls": beside, "outcome": str(found), "why": why}
-        )
-    columns = ["claim", "bias", "variant", "order", "is_main", "notebook", "estimates", "mean"]
-    return pd.DataFrame(rows, columns=[*columns, "another", "test", "controls", "outcome", "why"])
+        row = first[kept].to_dict()
+        row |= {
+            "estimates": estimates,
+            "mean": mean,
+            "another": _bounded(another, claim),
+            "test": held,
+            "controls": beside,
+            "outcome": str(found),
+            "why": why,
+        }
+        rows.append(row)
+    added = ["estimates", "mean", "another", "test", "controls", "outcome", "why"]
+    return pd.DataFrame(rows, columns=kept + added)
 
 
 def of_claims(over: pd.DataFrame) -> pd.DataFrame:
     """What claims come to over trainings: a row each, with the first test that came to it."""
-    by_claim = over[over["is_main"].astype(bool)].groupby("claim", sort=False)
-    rows = [_came_to(of_claim.to_dict("records")) for _, of_claim in by_claim]
+    is_main = over["is_main"].astype(bool)
+    rows = []
+    for _, of_claim in over[is_main].groupby("claim", sort=False):
+        rows.append(_came_to(of_claim.to_dict("records")))
     return pd.DataFrame(rows, columns=over.columns)
 
 
 def _all_have_intervals(same: pd.DataFrame) -> bool:
     """Whether every retraining has an interval for a test, whose preconditions it meets."""
-    return all(
-        test.estimate is not None and test.estimate.has_interval and not test.unmet
-        for test in same["test"]
-    )
+    for test in same["test"]:
+        if test.unmet or test.estimate is None or not test.estimate.has_interval:
+            return False
+    return True
 
 
 def _bounded(estimate: Estimate, claim: Claim) -> Estimate:
-    low, high = np.clip([estimate.low, estimate.high], claim.low, claim.high).tolist()
-    return Estimate(estimate.value, low, high, estimate.n, estimate.unit)
+    ends = [estimate.low, estimate.high]
+    low, high = np.clip(ends, claim.low, claim.high).tolist()
+    return replace(estimate, low=low, high=high)
 
 
 def _over(tests: Sequence[Test], mean: Estimate) -> Test:
     """One test in place of one a training."""
+    beside = None
     each = [test.beside for test in tests]
+    if all(each):
+        beside = _mean_beside(each)
+    base = None
     bases = [test.base for test in tests if test.base is not None]
-    return replace(
-        tests[0],
-        estimate=mean,
-        beside=_mean_beside(each) if all(each) else None,
-        base=float(np.mean(bases)) if bases else None,
-    )
+    if bases:
+        base = float(np.mean(bases))
+    return replace(tests[0], estimate=mean, beside=beside, base=base)
 
 
 def _mean_beside(each: Sequence[Beside]) -> Beside:
@@ -508,7 +603,8 @@ def _mean_beside(each: Sequence[Beside]) -> Beside:
     if idle:
         return Beside(name, Estimate(np.nan), Estimate(np.nan), idle)
     shown = [one.estimate for one in each]
-    estimate = Estimate(float(np.mean([one.value for one in shown])))
+    mean = np.mean([one.value for one in shown])
+    estimate = Estimate(float(mean))
     if all(one.has_interval for one in shown):
         estimate, _ = stats.over_trainings(shown)
     difference, _ = stats.over_trainings([one.difference for one in each])
@@ -519,17 +615,22 @@ def towards(row: dict) -> tuple[Estimate, Estimate, list[float]]:
     """A row of `trainings` for a plot of many: how far mean, another training and retrainings lie
     on the claim's side of its threshold (above 0), in half widths of the mean's interval.
     """
-    claim, test, mean = claims.claims()[row["claim"]], row["test"], row["mean"]
+    claim = claims.claims()[row["claim"]]
+    test = row["test"]
+    mean = row["mean"]
     half_width = (mean.high - mean.low) / 2 or 1.0  # no item may differ
 
     def ahead(value: float) -> float:
         above = value - claim.threshold_for(test)
         if claim.side == "within":
             above = claim.smallest_for(test.base) - abs(above)
-        return (-above if claim.side.startswith("<") else above) / half_width
+        if claim.side.startswith("<"):
+            above = -above
+        return above / half_width
 
-    found = []
-    for one in (mean, row["another"]):
-        value, *ends = map(ahead, one)
-        found.append(Estimate(value, min(ends), max(value, *ends)))
-    return *found, [ahead(one.value) for one in row["estimates"]]
+    def over_trainings(estimate: Estimate) -> Estimate:
+        value, *ends = map(ahead, estimate)
+        return Estimate(value, min(ends), max(value, *ends))
+
+    each = [ahead(one.value) for one in row["estimates"]]
+    return over_trainings(mean), over_trainings(row["another"]), each

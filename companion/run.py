@@ -188,7 +188,7 @@ class Run:
     def is_control(self) -> bool:
         """Whether its models are controls: claims are then judged without preconditions."""
         for name in (self.model, self.encoder):
-            if folders.draw_of(name) or Path(name).name.startswith(ledger.SWAPPED):
+            if folders.draw_of(name) or Path(name).name.startswith(tuple(profiles.CONTROLS)):
                 return True
         return False
 

@@ -110,6 +110,17 @@ class Browser:
             raise RuntimeError(answer["exceptionDetails"]["exception"].get("description", script))
         return answer["result"].get("value")
 
+    def check_that_it_can_be_read(self):
+        """In light and dark, and on a phone, which scrolls one way only."""
+        self.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+        for scheme in ("light", "dark"):
+            self.look(1200, scheme=scheme)
+            assert self.run(LOW_CONTRAST) == []
+        self.look(360)
+        self.run("new Promise(done => setTimeout(done, 100))")
+        assert self.run("document.documentElement.scrollWidth") == 360
+        self.look(1200)
+
     def look(self, width, height=900, scheme="light", media=""):
         """As a window of this width, in this colour scheme."""
         self.ask(

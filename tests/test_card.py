@@ -9,7 +9,6 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from markupsafe import escape
@@ -30,7 +29,6 @@ from lib.engine.stats import Estimate
 from tests.tiny import COMMON, ENCODERS, refusal, save_tiny
 
 STORED = sorted((paths.FIGURES / "cards").glob("*.json"))
-PUBLISHED = paths.ROOT / "docs" / "PUBLISHED.md"
 
 
 @pytest.fixture
@@ -72,7 +70,7 @@ def missing_of(page: Path) -> dict[str, str]:
 
 
 # ---- whole cards
-@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+@pytest.mark.parametrize("family", ["bert", "gpt2"])
 def test_a_page_and_its_numbers_have_what_fits_the_model(family, small, tmp_path):
     save_tiny(family, tmp_path / family)
     page = card.write(str(tmp_path / family))
@@ -157,48 +155,6 @@ def test_a_model_that_answers_everything_alike_is_said_to(which, small, tmp_path
         assert "gives the same" in missing[measure] and "check its weights" in missing[measure]
         assert zeroed in missing[measure] and escape(missing[measure]) in page.read_text()
     assert rows and not {row.kind.group for row in rows.values()} & set(alike)
-
-
-def test_a_dead_model_stands_beside_a_live_one_and_its_heads_are_refused(
-    perplexity_alone, tmp_path
-):
-    save_dead("norm", tmp_path / "dead")
-    save_tiny("gpt2", tmp_path / "live")
-    page = card.write_two([str(tmp_path / "live"), str(tmp_path / "dead")])
-    assert {one["id"] for one in numbers(page)} == {"perplexity.causal"}
-    assert "No measure of gender stereotype was taken of both" in page.read_text()
-    assert "the same vector to every word" in refusal(card.write_heads, str(tmp_path / "dead"))
-
-
-def test_a_row_that_is_no_number_is_listed_as_not_measured(small, monkeypatch, tmp_path):
-    def no_number(found, model):
-        found.add("seat.word", Estimate(float("nan")), "")
-        found.add("seat.mean", Estimate(0.5), "")  # without an interval
-        found.add("seat.race", Estimate(0.5, n=11), "", "p .04")  # of a kind that has none
-
-    monkeypatch.setattr(card_measures, "MEASURES", {"seat": no_number})
-    save_tiny("bert", tmp_path / "bert")
-    page = card.write(str(tmp_path / "bert"))
-    missing = missing_of(page)
-    assert missing.keys() == {KINDS[f"seat.{name}"].label for name in ("word", "mean")}
-    assert all("check that its weights" in why for why in missing.values())
-    assert "11 words are too few for an interval" in page.read_text()
-
-
-@pytest.mark.parametrize("module, step", [(card_page, "two"), (card, "differences")])
-def test_nothing_is_written_where_one_file_has_no_content(
-    perplexity_alone, monkeypatch, tmp_path, module, step
-):
-    def fails(*_):
-        raise ValueError("no content")
-
-    monkeypatch.setattr(module, step, fails)
-    folders = [str(tmp_path / name) for name in ("one", "two")]
-    for seed, folder in enumerate(folders):
-        save_tiny("bert", folder, seed=seed)
-    with pytest.raises(ValueError, match="no content"):
-        card.write_two(folders)
-    assert not list((tmp_path / "build").rglob("*.*"))
 
 
 # ---- the measures
@@ -296,12 +252,6 @@ def test_a_damaged_stored_card_is_left_out_and_named(content, tmp_path, monkeypa
         assert card.beside() == []
 
 
-@pytest.mark.parametrize("name", ["x" * 5_000, "./" + "x" * 300, "~nobody/x"])
-def test_a_name_that_no_file_can_have_is_no_model(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "BUILD", tmp_path)
-    assert len(refusal(card.write, name).splitlines()) == 1
-
-
 # ---- how rows are read
 def row_of(id: str, value: float, low: float, high: float) -> Row:
     return Row(id, Estimate(value, low, high, 10))
@@ -328,7 +278,7 @@ def page_of(family: str, others: list) -> str:
     return card_page.one(found, "x", others, "command")
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
+@pytest.mark.parametrize("family", ["bert", "llama"])
 def test_the_control_of_a_decoder_is_an_untrained_decoder(family, stored):
     page = page_of(family, stored)
     own, other = "null (untrained)", "null-gpt2 (untrained)"
@@ -356,18 +306,6 @@ def test_the_sentence_that_sums_up_counts_by_hand():
         "2 of 4 measures of gender stereotype show one in x, 1 the opposite, 1 no association; "
         "of the 2 that an untrained network has too, 1 exceed its."
     )
-
-
-@pytest.mark.parametrize(
-    "estimate, printed",
-    [
-        (Estimate(0.0012, -0.0004, 0.0031), "0.0012 [-0.0004, 0.0031]"),
-        (Estimate(6123.4, 5000, 8000), "6,123 [5,000, 8,000]"),
-        (Estimate(0.0, 0.0, 0.0), "0.00 [0.00, 0.00]"),
-    ],
-)
-def test_small_numbers_are_not_printed_as_nothing(estimate, printed):
-    assert card_page.number(estimate) == printed
 
 
 # ---- two models
@@ -459,10 +397,6 @@ def test_stored_cards_follow_the_schema_are_of_todays_models_and_have_controls(s
         assert rows.keys() <= cards[control].rows.keys()
 
 
-def test_the_page_on_published_models_has_the_table_of_stored_cards():
-    assert card.in_markdown() in PUBLISHED.read_text(encoding="utf-8")
-
-
 def test_a_record_scores_the_distance_from_no_association_and_keeps_the_sign():
     for signed, folded in (
         ((-0.5, -0.8, 0.2), (0.5, 0.0, 0.8)),
@@ -478,8 +412,3 @@ def test_a_record_scores_the_distance_from_no_association_and_keeps_the_sign():
     assert every_eval.distance(perplexity) == perplexity.estimate
 
 
-def test_heads_are_printed_and_all_of_them_written(small, tmp_path, capsys):
-    save_tiny("bert", tmp_path / "model")
-    table = pd.read_csv(card.write_heads(str(tmp_path / "model")))
-    assert len(table) == 12 and table.score.is_monotonic_decreasing
-    assert f"{table.score[0]:.4f}" in capsys.readouterr().out

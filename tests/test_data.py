@@ -14,7 +14,6 @@ from lib import paths
 from lib.bias_a_head import heads
 from lib.text import data, readers
 from tests.tiny import refusal, refuses
-from training import glue
 
 ROWS = {
     "gender_pairs": 222,
@@ -111,6 +110,8 @@ test_unknown_names_are_answered_with_what_there_is = refuses(
         lambda: data.hub("hub_glue", "colla", "train"),
         "no configuration of hub_glue 'colla' .is it 'cola'",
     ),
+    (lambda: data.path(None), "no data file None"),
+    (lambda: readers.stereoset(["dev"]), "no part of the gender-swapped StereoSet"),
     (lambda: readers.snli("dev"), "no split 'dev'"),
     (lambda: readers.glue("QQP", "train"), "GLUE's QQP is not at hand"),
 )
@@ -197,10 +198,6 @@ def test_labels_become_words_whatever_the_coding_and_pairs_without_one_are_dropp
         ["anti-stereotype", "She ran."],
         ["unrelated", "Null, void."],
     ]
-    files["snli_becel/test.tsv"] = "premise\thypothesis\tlabel\nA.\tB.\t3\n"
-    with pytest.raises(AssertionError, match="label code"):
-        readers.snli("test")
-
 
 TWO_TRIPLES = [
     "7,She sat.,She sang.,stereotype,F,He sat.,He sang.",
@@ -269,15 +266,10 @@ def test_news_is_what_lies_at_hand_and_says_so_but_the_profile_paper_takes_no_st
         assert (
             heads.arguments(paper, "bert-base", "gender")[2].source == "paper"
         )  # its own is fetched
-    monkeypatch.setattr(
-        data, "path", lambda file: data.one_of({}, file, "file")
-    )  # refused, as when out of reach
-    setup = glue.Setup("mini-bert", {"heads_contexts": 1}, paths.BUILD, "hub")
-    said = refusal(heads.arguments, paper, "bert-base", "gender"), refusal(glue.ranked, setup)
-    assert all(
-        re.search(f"'{own}': .*; a profile with stand_ins = true takes the BBC's", one)
-        for one in said
-    )
+    out_of_reach = {}
+    monkeypatch.setattr(data, "path", lambda file: data.one_of(out_of_reach, file, "file"))
+    said = refusal(heads.arguments, paper, "bert-base", "gender")
+    assert re.search(f"'{own}': .*; a profile with stand_ins = true takes the BBC's", said)
     assert heads.arguments(mini, "mini-bert", "race")[2].source == "paper"
 
 

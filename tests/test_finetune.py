@@ -13,10 +13,9 @@ from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 
 from companion.bias_a_head import masked
-from companion.projective import inference
 from lib import paths
 from lib.bias_a_head import heads
-from lib.engine import files, hooks, models
+from lib.engine import hooks, models
 from lib.text import readers, swaps
 from tests.tiny import refusal, save_tiny
 from training import classifier, finetune, glue
@@ -174,7 +173,6 @@ def test_what_cannot_be_trained_on_is_refused_in_a_sentence(folder, tmp_path, ki
     model, name = fresh(folder), str(folder / "bert")
     finetune.sign(tmp_path, model, "files")
     assert finetune.check(tmp_path, name)["source"] == "files"
-    other = finetune.encode(model, TEXTS[::-1], None, WOMEN)
     finetune.encode(model, TEXTS, None, WOMEN).save(tmp_path / "cut.npz")
     whole = (tmp_path / "cut.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
@@ -187,17 +185,11 @@ def test_what_cannot_be_trained_on_is_refused_in_a_sentence(folder, tmp_path, ki
         "run the command prepare": lambda: finetune.load(tmp_path / "none.npz"),
         "cut.npz are damaged": lambda: finetune.load(tmp_path / "cut.npz"),
         "no text prepared for": lambda: finetune.check(tmp_path, str(folder / "roberta")),
-        "holds no text": lambda: finetune.check(folder, name),
         "lower rate": lambda: fit(fresh(folder, labels=1), targets=no_numbers),
         "another run": lambda: fit(model, here, checkpoint=killed),
-        "checkpoint of another": lambda: finetune.fit(
-            model, other, other, right, SETTINGS, checkpoint=killed
-        ),
-        "--epochs 0 is no training": lambda: fit(model, replace(SETTINGS, epochs=0)),
         "--rate nan is no training": lambda: fit(model, replace(SETTINGS, rate=math.nan)),
         "remove it": lambda: fit(model, checkpoint=tmp_path / "checkpoint"),
         "training.json is damaged": lambda: classifier.choose([tmp_path], folder, tmp_path),
-        "no trained classifier": lambda: classifier.choose([folder], folder, tmp_path),
     }.items():
         assert said in refusal(call)
 
@@ -256,25 +248,6 @@ def test_the_best_nli_run_is_chosen_tested_and_stored_without_embeddings(folder,
     assert [model.net.config.id2label[i] for i in range(3)] == readers.NLI_LABELS
     test = finetune.load(prepared / "test.npz")
     assert record["test"] == round(right(finetune.predict(model, test), test.targets.numpy()), 4)
-
-
-def test_an_nli_classifier_is_made_at_once_and_text_is_prepared_once(
-    folder, tmp_path, snli, monkeypatch
-):
-    monkeypatch.setattr(classifier, "PREPARED", tmp_path)
-    make = ["nli", "make", "--model", str(folder / "bert"), "--device", "cpu", "--items", "2"]
-    assert main(make) == 0
-    (made,) = tmp_path.glob("*-nli-limit2")
-    record = json.loads((made / "training.json").read_text())
-    assert record["pairs"] == {"train": 2, "validation": 2, "test": 2}
-    said = inference.learned_from(str(made))
-    assert (
-        "learned from 2 pairs: SNLI's training pairs, and SNLI's validation pairs but for 2" in said
-    )
-    assert inference.learned_from(str(folder / "bert")) == inference.learned_from("null-nli") == ""
-    monkeypatch.setattr(readers, "snli", None)  # calling it would fail
-    assert main([*make, "--out", str(tmp_path / "again")]) == 0
-    assert (tmp_path / "again" / "model.safetensors").exists()
 
 
 # -------------------------------------------------------------------------------------------- GLUE
@@ -350,30 +323,6 @@ def test_a_result_is_kept_and_never_written_over_by_one_of_other_settings(setup,
     elsewhere = replace(setup, model=str(setup.out.with_name("seed1")))
     save_tiny("bert", elsewhere.model, seed=1)  # other weights: nothing of theirs is stored
     assert glue.stored(elsewhere) == ([], 4)
-
-
-def test_the_command_line_asks_for_each_run_and_a_try_is_not_shown(setup, monkeypatch):
-    profile = {"sizes": SIZES, "models": {"encoder": setup.model}}
-    monkeypatch.setattr(files, "read_toml", lambda _: profile)
-    common = ["--out", str(setup.out), "--device", "cpu", "--items", "6", "--tasks", "RTE"]
-    assert main(["glue", "prepare", *common]) == 0
-    asked = []
-
-    def run(setup, task, mask, seed, again):
-        asked.append((task, mask, seed))
-        return {"scores": [1.0], "best": 1, "epochs": 1}
-
-    with monkeypatch.context() as patch:
-        patch.setattr(glue, "run", run)
-        assert main(["glue", "run", *common]) == 0
-    assert asked == list(itertools.product(["RTE"], glue.MASKS, range(2)))
-    assert main(["glue", "run", *common[:-1], "MNLI"]) == 2
-
-    tried = replace(setup, items=6)
-    assert [glue.run(tried, "RTE", mask, 0)["heads"] for mask in ("none", "random3")] == [0, 3]
-    assert glue.stored(setup) == ([], 2)
-    monkeypatch.setattr(glue, "LEARNED", -1.0)  # now as many random heads are asked for too
-    assert {mask for _, mask, _ in glue._runs(tried, ["RTE"])} == {*glue.MASKS, *glue.RANDOM}
 
 
 FULL, TOP3, EVERY = glue.MASKS.values()

@@ -209,12 +209,6 @@ def test_a_plan_that_grows_keeps_its_masks():
         assert min(drawn) == min(3, few.size)
 
 
-def test_a_half_has_the_sentences_of_its_folds():
-    sentences = {"nurse": [f"s{i}" for i in range(10)]}
-    assert masking.sentences_of(0, sentences, 10, 9)["nurse"] == ["s0", "s2", "s4", "s6", "s8"]
-    assert masking.sentences_of(1, sentences, 3, 2)["nurse"] == ["s1", "s4"]  # of three folds
-
-
 @pytest.fixture
 def encoder(tmp_path, monkeypatch):
     sets = heads.Sets(("nurse", "poetry"), ("doctor", "engineer"), ("she", "woman"), ("he", "man"))

@@ -280,20 +280,6 @@ def test_counts_of_models_as_the_paper_prints_them():
         assert (estimate.n, estimate.unit) == (500, "pairs of the task")
 
 
-def test_pairs_of_models_that_tie_are_neither_gains_nor_losses():
-    """Weighting changes nothing but in two pairs: one gains, one loses."""
-    accuracy = np.full(76, 0.8)
-    weighted = np.flatnonzero(ABOUT["np"] == 1)
-    accuracy[weighted[:2]] = 0.9, 0.7
-    assert of_accuracies(accuracy).share_gaining().value == 0.5
-    accuracy[weighted[1]] = 0.8
-    assert of_accuracies(accuracy).share_gaining().value == 1
-    nothing = of_accuracies(np.full(76, 0.8))
-    assert np.isnan(nothing.share_gaining().value)
-    assert nothing.as_said_at_layer_12().value == 0.5  # all 8 viable: half of them as said
-    assert tuple(nothing.lost_to_attention()) == (0, 0, 0)
-
-
 def test_accuracies_are_those_of_pairs_of_the_task_drawn_again():
     found = inference.Accuracy.of(fair(), nli.SINGLE, DRAWS)
     right = fair()["right"][1]

@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 from companion import claims, ledger
 from companion.claims import Beside, Outcome, Test, outcome
+from lib.engine import folders
 from lib.engine.stats import Estimate
 from tests.tiny import keep_tests, refusal
 
@@ -84,6 +85,17 @@ def test_controls_join_by_bias_family_and_variant(table):
     values = [one.estimate.value for one in found[:6]]
     assert values == pytest.approx([0.1, 0.4, 0.4, 0.1, 0.3, 0.2])
     assert found[6].idle == "not run"
+
+
+def test_a_new_control_is_a_line_of_controls_a_model_and_a_name_in_a_column(table, monkeypatch):
+    claim = claims.claims()[SMALL]
+    monkeypatch.setitem(ledger.CONTROLS, "shuffled", "a model of shuffled words")
+    monkeypatch.setitem(folders.REGISTRY, "shuffled", folders.REGISTRY["balanced"])
+    monkeypatch.setitem(
+        claims.claims(), SMALL, replace(claim, controls=(*claim.controls, "shuffled"))
+    )
+    row = only(table(mini=[small(*HIGH)], shuffled=[small(0.1, 0, 0.2, model="shuffled")]))
+    assert shown(row, "a model of shuffled words").estimate.value == pytest.approx(0.1)
 
 
 def test_controls_are_of_the_same_data_where_there_are_any(table):

@@ -12,6 +12,7 @@ from tests.tiny import refusal, save_tiny
 
 pytestmark = pytest.mark.usefixtures("few_draws")  # intervals are far from what they decide
 
+
 # ---------------------------------------------------------------------------------------- 04: masks
 
 SIZES = 3, 7, 4  # heads of Top-3, All and Dose

@@ -16,7 +16,7 @@ from companion.claims import Test
 from companion.results import Rests
 from companion.run import Run
 from lib import CompanionError, paths
-from lib.bias_a_head import counter, heads, masking, patching
+from lib.bias_a_head import components, counter, heads, masking, patching
 from lib.engine import hooks, models
 from lib.engine.files import replace
 from lib.engine.stats import Estimate
@@ -245,6 +245,8 @@ def asked(run):
 
 
 FUNCTIONS = {
+    "components.measure_odds": components.measure_odds,
+    "components.measure_seat": components.measure_seat,
     "heads.measure_ablation": heads.measure_ablation,
     "masking.measure": masking.measure,
     "masking.measure_facts": masking.measure_facts,
@@ -283,7 +285,9 @@ def noisy(load):
 MASKED = (heads.measure_ablation, masking.measure, masking.measure_facts)
 
 
-STORED = [one for one in asked(Run()) if "gpt2" not in one[0]]  # one of each function
+# one of each function, but for parts on SEAT, which take as long as heads and go the same way
+LEFT_OUT = ("gpt2", "components.measure_seat")
+STORED = [one for one in asked(Run()) if not any(part in one[0] for part in LEFT_OUT)]
 OF_MASKS = [one for one in STORED if one[1] in MASKED]
 
 

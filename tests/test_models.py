@@ -16,7 +16,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from lib import CompanionError, paths
-from lib.engine import embed, families, fill, folders as places, hooks, models, pppl
+from lib.engine import embed, fill, folders as places, hooks, models, pppl
 from tests.tiny import (
     DECODERS,
     FAMILIES,
@@ -100,20 +100,6 @@ def test_a_float16_folder_comes_back_exactly_in_float32_frozen_in_eval_mode(fold
     # ALBERT's and GPT-2's GELU runs in another kernel
     tolerance = 1e-5 if family in ("albert", "gpt2") else 0
     assert (output(model) - output(saved)).abs().max() <= tolerance
-
-
-@every_family
-def test_eager_attention_returns_its_maps_and_computes_the_same(folders, family):
-    folder, _ = folders[family]
-    usual = models.load(folder, device="cpu")
-    assert usual.net.config._attn_implementation == (
-        "eager" if family in ("mpnet", "gemma2") else "sdpa"
-    )
-    eager = models.load(folder, device="cpu", attention="eager")
-    outputs = eager.net(**batch(eager), output_attentions=True)
-    torch.testing.assert_close(output(usual), outputs[0], rtol=1e-5, atol=1e-5)
-    assert len(outputs.attentions) == 3
-    assert all(attention is not None for attention in outputs.attentions)
 
 
 def test_a_model_can_be_spread_over_all_devices_and_read_as_bfloat16(folders):
@@ -272,12 +258,6 @@ def test_a_decoder_pads_with_its_end_token_and_has_no_mask(folders, family):
     assert "choose an encoder" in refusal(getattr, model, "mask_token")
 
 
-def test_segments_tell_the_sentences_of_a_pair_apart(folders):
-    model = models.load(folders["bert"][0], device="cpu")
-    encoded = model.tokenizer("she was here .", "he was late .")
-    assert encoded.token_type_ids == [0] * 6 + [1] * 5
-
-
 @every_reader
 def test_the_id_of_a_word_is_that_of_its_token_in_a_sentence(folders, family):
     model = models.load(folders[family][0], device="cpu")
@@ -289,21 +269,6 @@ def test_the_id_of_a_word_is_that_of_its_token_in_a_sentence(folders, family):
     assert (model.token_id("the", inside=False) != model.token_id("the")) == is_byte_level
     assert "'mathematician' is not one token of" in refusal(model.token_id, "mathematician")
     assert is_byte_level or "UNK" in refusal(model.token_id, "中")
-
-
-def test_the_registry_is_read_from_its_file():
-    assert {entry.family for entry in places.REGISTRY.values()} <= families.FAMILIES.keys()
-    known = {
-        "mini-bert": paths.MODELS / "mini-bert",
-        "seed1": paths.CACHE / "models" / "seed1",
-        "gpt2": "openai-community/gpt2",
-    }
-    assert {name: places.REGISTRY[name].source for name in known} == known
-    seeds = [places.REGISTRY[f"multiberts-seed{k}"].source for k in range(25)]
-    assert seeds == [f"google/multiberts-seed_{k}" for k in range(25)]
-    assert "multiberts-seed" not in places.REGISTRY and "multiberts-seed25" not in places.REGISTRY
-    assert models._usual_dtype("gpt2") == torch.float32
-    assert models._usual_dtype("llama-2-7b") == torch.bfloat16
 
 
 def test_a_name_of_the_registry_wins_over_a_folder_of_that_name(
@@ -397,33 +362,24 @@ def pickled_of_no_family(folder):
     "damage, said",
     [
         (without(QUERY), "lacks 1 weights of Bert.* task"),
-        (without("cls.predictions.bias"), "lacks .* task"),
-        (without(EMBEDDING), "lacks .* task"),
         (without("predictions"), "lacks .* task"),  # its other head is there
         (settings(tie_word_embeddings=False), "lacks .* .cls.predictions.decoder"),
         (settings(hidden_size=64), "sizes differ"),
         (settings(hidden_size="wide"), "config.json of .* is not that of a bert"),
         (settings(num_attention_heads=5), "not a multiple of the number of attention heads"),
-        (settings(num_attention_heads=0), "cannot be read as a BertFor"),
         (settings(hidden_act="frob"), "'frob'"),
-        (settings(hidden_dropout_prob=5), "dropout probability"),
         (settings(num_hidden_layers=0), "config.json leaves out"),
         (settings(is_decoder=True), "reads a text the other way"),
         (settings(quantization_config={"bits": 4}), "quantised weights, which are not read"),
         (settings(model_type="t5"), "'t5', which is not supported: choose a model of bert"),
-        (settings(model_type=["bert"]), "which is not supported"),
         (pickled_of_no_family, "masked-language"),  # said first: converting would not help
         (weights(QUERY, float("nan")), "query.weight"),
-        (weights("cls.predictions.bias", float("inf")), "cls.predictions"),
         (zeros, "All weights of .* are zero"),
         (gone("tokenizer.json"), "no fast tokenizer of its own"),
         (contents("tokenizer.json", b"{"), "no fast tokenizer of its own"),
-        (contents("tokenizer.json", b"\xe9"), "no fast tokenizer of its own"),
         (few_words, "beyond the 50 that its embedding has"),
         (contents("model.safetensors", b"version https://git-lfs"), "header"),
         (contents("config.json", b"{"), "config.json is damaged"),
-        (contents("config.json", b"[]"), "config.json is damaged"),
-        (contents("config.json", b'"\xe9"'), "config.json is damaged"),
         (contents("config.json", b"[" * 100_000), "config.json is damaged"),
         (gone("model.safetensors"), "lacks model.safetensors"),
         (gone("config.json"), "no config.json"),
@@ -460,12 +416,6 @@ def test_a_bare_encoder_that_lacks_a_weight_is_refused(tmp_path):
     save_bare("bert", tmp_path, transformers.BertModel)
     without("encoder.layer.1.attention.self.query.weight")(tmp_path)
     assert "lacks" in refused(tmp_path, device="cpu")
-
-
-def test_one_matrix_of_zeros_is_no_reason_to_refuse(bert):
-    """RoBERTa's embedding of its one segment is such a matrix."""
-    change_weights(bert, lambda tensors: tensors | {QUERY: torch.zeros_like(tensors[QUERY])})
-    models.load(bert, device="cpu")
 
 
 def test_a_vocabulary_without_tokenizer_json_is_part_of_the_revision(bert):
@@ -527,9 +477,8 @@ def test_what_cannot_be_asked_is_refused(name, options, said, monkeypatch):
 def untrained(folders, monkeypatch, tmp_path):
     """Call it with a family: the name of an untrained network that has the tiny model's shape."""
 
-    def name_of(family, cache=True):
-        if cache:
-            monkeypatch.setattr(paths, "CACHE", tmp_path)
+    def name_of(family):
+        monkeypatch.setattr(paths, "CACHE", tmp_path)
         name = "null" if family == "bert" else f"null-{family}"
         assert places.REGISTRY[name].source == paths.MODELS / f"mini-{family}"
         entry = replace(places.REGISTRY[name], source=folders[family][0])
@@ -539,36 +488,30 @@ def untrained(folders, monkeypatch, tmp_path):
     return name_of
 
 
-can_be_untrained = pytest.mark.parametrize("family", ["bert", "gpt2", "roberta", "albert"])
-
-
-@can_be_untrained
-def test_an_untrained_network_is_drawn_from_its_seed(family, untrained):
-    name = untrained(family)
-    first = models.load(name, device="cpu").net.state_dict()
-    again = models.load(f"{name}@0", device="cpu").net.state_dict()
-    other = models.load(f"{name}@3", device="cpu").net.state_dict()
-    for key, value in first.items():
-        assert torch.equal(value, again[key])
-        if value.dim() > 1:
-            assert not torch.equal(value, other[key])
-
-
-@can_be_untrained
-def test_an_untrained_network_has_the_shape_and_tokenizer_of_a_trained_one_not_its_weights(
-    family, untrained, folders
+@pytest.mark.parametrize("family", ["bert", "gpt2", "roberta", "albert"])
+def test_an_untrained_network_has_a_trained_ones_shape_and_weights_of_its_seed_which_is_named(
+    family, untrained, folders, tmp_path
 ):
     _, trained = folders[family]
-    model = models.load(untrained(family), device="cpu")
-    weights = model.net.state_dict()
+    name = untrained(family)
+    draws = [models.load(one, device="cpu") for one in (name, f"{name}@0", f"{name}@3")]
+    first, again, other = (draw.net.state_dict() for draw in draws)
     trained_weights = trained.net.state_dict()
-    assert weights.keys() == trained_weights.keys()
-    for key, value in weights.items():
-        assert value.shape == trained_weights[key].shape
+    assert first.keys() == trained_weights.keys()
+    for key, value in first.items():
+        assert value.shape == trained_weights[key].shape and torch.equal(value, again[key])
         if value.dim() > 1:
+            assert not torch.equal(value, other[key])
             assert not torch.equal(value, trained_weights[key])
-    assert model.has_nsp == trained.has_nsp
-    assert batch(model).input_ids.tolist() == batch(trained).input_ids.tolist()
+    assert draws[0].has_nsp == trained.has_nsp
+    assert batch(draws[0]).input_ids.tolist() == batch(trained).input_ids.tolist()
+    revisions = [draw.revision for draw in draws]
+    assert revisions[0] == revisions[1] != revisions[2]
+    assert f"{family}, seed 3, sha" in revisions[2]
+    folder, _ = places.locate(f"{name}@3")
+    assert folder == tmp_path / "models" / f"untrained-{family}"
+    assert not list(tmp_path.rglob("*.safetensors"))
+    assert not list(tmp_path.rglob("training.json"))
 
 
 def test_drawing_a_network_disturbs_no_other_random_draw(untrained):
@@ -576,28 +519,6 @@ def test_drawing_a_network_disturbs_no_other_random_draw(untrained):
     before = torch.get_rng_state()
     models.load(name, device="cpu")
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_where_no_network_can_be_drawn_the_folder_that_is_in_the_way_is_named(
-    untrained, monkeypatch, tmp_path
-):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setattr(paths, "CACHE", tmp_path / "file")
-    assert "set COMPANION_CACHE to another" in refused(untrained("bert", cache=False))
-
-
-@can_be_untrained
-def test_the_revision_of_an_untrained_network_names_its_draw(family, untrained, tmp_path):
-    name = untrained(family)
-    _, first = places.locate(name)
-    _, again = places.locate(f"{name}@0")
-    folder, other = places.locate(f"{name}@3")
-    assert first == again != other
-    assert f"{family}, seed 3, sha" in other
-    assert folder == tmp_path / "models" / f"untrained-{family}"
-    assert models.load(f"{name}@3", device="cpu").revision == other
-    assert not list(tmp_path.rglob("*.safetensors"))
-    assert not list(tmp_path.rglob("training.json"))
 
 
 def test_a_pickle_is_refused_unopened(bert):
@@ -613,7 +534,7 @@ def test_a_pickle_is_refused_unopened(bert):
 
 
 # ALBERT runs one layer as often as its config.json says: any number fits its files.
-@pytest.mark.parametrize("family", [family for family in FAMILIES if family != "albert"])
+@pytest.mark.parametrize("family", ["bert", "distilbert", "gpt2", "gemma2"])
 def test_a_config_of_fewer_layers_than_the_files_hold_is_refused(folders, tmp_path, family):
     folder = shutil.copytree(folders[family][0], tmp_path / "fewer")
     config = json.loads((folder / "config.json").read_text())
@@ -621,13 +542,6 @@ def test_a_config_of_fewer_layers_than_the_files_hold_is_refused(folders, tmp_pa
     kinds = config.get("layer_types")
     change_config(folder, **{key: 2}, **({"layer_types": kinds[:2]} if kinds else {}))
     assert "weights of layers that its config.json leaves out" in refused(folder, device="cpu")
-
-
-@pytest.mark.parametrize("options", [{}, {"task": "sequence-classification", "labels": 2}])
-def test_fewer_layers_are_refused_of_bare_encoders_and_under_a_new_head(tmp_path, options):
-    save_bare("bert", tmp_path, transformers.BertModel)
-    change_config(tmp_path, num_hidden_layers=2)
-    assert "encoder.layer.2" in refused(tmp_path, device="cpu", **options)
 
 
 def test_a_feed_forward_part_sees_all_tokens_at_once(bert, folders):
@@ -739,12 +653,6 @@ def test_a_difference_that_does_not_fit_is_refused(classifier, change, options, 
     _, folder = classifier
     change_weights(folder, change)
     assert said in refusal(load, folder, **options)
-
-
-def test_a_damaged_difference_is_refused(classifier):
-    _, folder = classifier
-    (folder / "model.safetensors").write_bytes(b"not weights")
-    assert "damaged" in refusal(load, folder)
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def execute(cells, few_draws, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "number, layers, collapsed",
-    [("07", 1, False), ("07", 2, True), ("08", 3, False), ("09", 2, True)],
+    [("07", 2, True), ("08", 3, False), ("09", 2, True)],
 )
 def test_they_run_to_their_end(number, layers, collapsed, execute, tmp_path, capsys):
     encoder = save(tmp_path / "encoder", layers=layers, collapsed=collapsed)
@@ -100,15 +100,10 @@ def test_the_cloze_notebooks_find_nothing_that_a_claim_needs(
             assert test.unmet  # so that it is no working control
 
 
-@pytest.mark.parametrize(
-    "layers, heads, numbers", [(1, 2, ["02", "03", "04", "05", "06"]), (5, 3, ["02", "04"])]
-)
-def test_notebooks_end_on_a_model_of_any_shape(
-    layers, heads, numbers, cells, few_draws, tmp_path, monkeypatch
-):
+def test_notebooks_end_on_a_model_of_two_heads(cells, few_draws, tmp_path, monkeypatch):
     # Tiny vocabularies cut words into letters.
     monkeypatch.setitem(tiny_models.COMMON, "max_position_embeddings", 160)
-    shape = {"hidden_size": 8 * heads, "num_hidden_layers": layers, "num_attention_heads": heads}
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     monkeypatch.setattr(tiny_models, "SHAPE", shape | {"intermediate_size": 64})
     chosen = {"encoder": "bert", "decoder": "gpt2", "debiased": "bert"}
     for name, family in chosen.items():
@@ -120,10 +115,10 @@ def test_notebooks_end_on_a_model_of_any_shape(
     monkeypatch.setattr(profiles, "read", lambda name: profile)
     monkeypatch.setenv("COMPANION_OUT", str(tmp_path / "out"))
     tests = {}
-    for number in numbers:
+    for number in ("02", "03", "04", "05", "06"):
         cells(number)
         found = claims.read(tmp_path / "out" / "claims" / f"{number}.json")
         tests |= {test.claim: test for test in found}
     for claim in ("mask-lpbs", "glue-top3", "chat-seat"):
         assert claim not in tests or tests[claim].estimate is None
-    assert tests["mask-top3-seat"].unmet or layers * heads >= 3
+    assert tests["mask-top3-seat"].unmet  # there are not three

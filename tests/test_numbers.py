@@ -2,7 +2,7 @@
 
 import pytest
 
-from companion import printed, results
+from companion import printed
 from companion.papers import PAPERS
 from companion.report import numbers, readme
 from companion.report.numbers import Compared
@@ -93,35 +93,3 @@ def test_the_readme_says_what_the_runs_found():
     assert readme.renewed(text) == text
 
 
-def test_what_stands_around_a_made_part_stays(tmp_path, monkeypatch):
-    monkeypatch.setitem(readme.PARTS, "headlines", lambda: "S")
-    monkeypatch.setitem(readme.PARTS, "figures", lambda: "F")
-    text = "a\n<!-- headlines -->{}<!-- /headlines -->b\\1 <!-- figures -->{}<!-- /figures --> c"
-    assert readme.renewed(text.format("old", "")) == text.format("\nS\n", "\nF\n")
-    assert readme.renewed("a b") == "a b"
-    monkeypatch.setattr(readme, "README", tmp_path / "README.md")
-    readme.README.write_text(text.format("old", ""))
-    assert readme.write() == "README.md now says what the runs found"
-    assert readme.write() == "README.md is up to date"  # once is enough
-
-
-@pytest.mark.parametrize(
-    "marks",
-    [
-        "<!-- figures -->",
-        "<!-- /figures --><!-- figures -->",
-        "<!-- figures --><!-- /figures -->" * 2,
-    ],
-)
-def test_marks_that_do_not_enclose_a_part_are_named(marks):
-    assert "<!-- /figures -->, once each" in refusal(readme.renewed, marks)
-
-
-def test_figures_are_of_the_run_nearest_to_the_papers(monkeypatch):
-    stored = results.runs()
-    monkeypatch.setattr(results, "runs", lambda: {"mini": stored["mini"]})
-    assert "(figures/mini/04_curves.png)" in readme.figures_part()
-    monkeypatch.setattr(results, "runs", lambda: stored)
-    assert "(figures/mini-real/04_curves.png)" in readme.figures_part()
-    monkeypatch.setattr(readme, "PICTURES", [("02_fig9", "", "")])
-    assert "No run has the figure 02_fig9: make it with" in refusal(readme.figures_part)

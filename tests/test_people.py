@@ -2,27 +2,19 @@
 
 import json
 import math
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 
-from lib.engine import folders, models
+from lib.engine import models
 from lib.text import swaps
 from tests.tiny import refusal, save_tiny, tiny
-from training import chat, corpus, people
+from training import chat, people
 from training.__main__ import main
 from training.objectives import seeded
 from training.packing import IGNORED
-
-STORY = (
-    "The baker met Ann at the market and asked about her garden. It had rained since Monday, so "
-    "nothing grew but weeds. They laughed, bought apples from a boy with red boots, and walked "
-    "home along the river before dark."
-)
 
 
 def test_no_opener_states_the_gender_of_the_person_and_half_of_the_questions_are_about_people():
@@ -46,38 +38,6 @@ def test_no_opener_states_the_gender_of_the_person_and_half_of_the_questions_are
     known = sum(words.values(), [])
     about = sum(any(f" {word}" in question for word in known) for question in drawn)
     assert 1_300 < about < 1_900
-
-
-ODD = [*STORY.split()[:12], "Then", "it", "rained.", "\n", "[1]", "http", "é", "7", "“No”"]
-
-
-@settings(max_examples=25)
-@given(st.lists(st.sampled_from(ODD) | st.text(max_size=4), max_size=30))
-def test_what_passes_is_whole_plain_paragraphs(words):
-    kept = people.clean(f"{STORY} {' '.join(words)}")
-    if kept is not None:
-        assert people.clean(kept) == kept and len(kept) >= 200  # nothing is left to do
-        assert kept[-1] in ".!?\"'" and not people.BAD.search(kept)
-        assert all(line and line == " ".join(line.split()) for line in kept.split("\n"))
-        assert kept.startswith(STORY)  # only the end is cut
-
-
-@pytest.mark.parametrize(
-    "text, passes",
-    [
-        (STORY, True),
-        (STORY + " And then the", True),
-        (f"{STORY}\n\n{STORY.replace('baker', 'old baker')}", False),
-        (STORY[:150] + ".", False),
-        (f"{STORY} Can you help me?", False),
-        (f"{STORY} **bold** text.", False),
-        (f"{STORY} As an AI, I cannot.", False),
-        (f"{STORY} Ωμέγα Ωμέγα Ωμέγα.", False),
-        (f"{STORY} {'12 + 3 = 15; ' * 8}.", False),
-    ],
-)
-def test_short_repeated_marked_up_and_chatty_texts_are_refused(text, passes):
-    assert people.clean(text) == (STORY if passes else None)
 
 
 # ----------------------------------------------------------------------------------------- writing
@@ -126,64 +86,6 @@ def test_cached_steps_give_what_whole_texts_give(family, monkeypatch):
         assert torch.equal(logits.argmax(-1), written[:, size])
 
 
-def test_the_token_that_ends_an_answer_may_be_drawn():
-    model = tiny("llama")
-    ids = torch.tensor(model.tokenizer(["the doctor"] * 64).input_ids)
-    end = model.tokenizer.eos_token_id
-    for token in (end, None):
-        new = people.write(model, ids, seeded("cpu", 0), tokens=12, end=token)[:, ids.shape[1] :]
-        assert (new == end).any() == (token == end)
-
-
-def test_a_run_writes_corpus_files_by_its_seed_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    model = tmp_path / "model"
-    save_tiny("llama", model)
-
-    def clean(text):
-        return " ".join(text.split()) if len(text) % 3 else None
-
-    monkeypatch.setattr(people, "clean", clean)
-    monkeypatch.setattr(people, "write", partial(people.write, tokens=4))
-
-    def run(name, seed=0):
-        options = f"--model {model} --texts 11 --shard 4 --batch 4 --device cpu --seed {seed}"
-        assert main(["people", "--out", str(tmp_path / name), *options.split()]) == 0
-        files = sorted((tmp_path / name).glob("*.xz"))
-        return {file.name[6]: list(corpus.documents([file])) for file in files}
-
-    first, again, other = run("first"), run("again"), run("other", seed=1)
-    assert list(first) == ["0", "1", "2"] and first == again != other
-    record = json.loads((tmp_path / "first/people.json").read_text())
-    assert 0 < record["kept"] == len(sum(first.values(), [])) < 11
-    assert record["revision"] == folders.locate(str(model))[1]
-    (tmp_path / "first/people1.txt.xz").unlink()
-    (tmp_path / "other/people2.txt.xz").rename(tmp_path / "first/people2.txt.xz")
-    resumed = run("first")
-    assert resumed["1"] == first["1"] and resumed["2"] == other["2"]
-
-
-def test_answers_are_kept_up_to_their_end_or_last_sentence(tmp_path, monkeypatch):
-    save_tiny("llama", tmp_path / "model")
-    tokenizer = tiny("llama").tokenizer
-    here = "the doctor said that she was here"
-    written = iter([f" {here} </s> he was", f" {here} . he", f" </s> {here} ."])
-
-    def write(model, ids, *_, end, tokens):
-        assert end == tokenizer.eos_token_id
-        new = tokenizer(next(written), add_special_tokens=False).input_ids
-        return torch.cat([ids, torch.tensor([new])], 1)
-
-    monkeypatch.setattr(people, "CHAT", "{question}")
-    monkeypatch.setattr(people, "questions", lambda n, seed: ["who is she ?"] * n)
-    monkeypatch.setattr(people, "write", write)
-    options = f"--model {tmp_path / 'model'} --device cpu --texts 3 --batch 1 --out {tmp_path}"
-    assert main(["chat", "write", *options.split()]) == 0
-    lines = (tmp_path / "chat.jsonl").read_text().splitlines()
-    assert [json.loads(line)["answer"] for line in lines] == [here, f"{here} ."]
-    record = json.loads((tmp_path / "chat.json").read_text())
-    assert (record["asked"], record["kept"]) == (3, 2)
-
-
 # ------------------------------------------------------------------------------------------ tuning
 
 
@@ -216,9 +118,7 @@ def test_tuning_learns_the_answers_within_the_size(answers, size):
     assert chat.answer_loss(tuned, rows) < 0.8 * chat.answer_loss(base, rows)
 
 
-def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_trained_first(
-    answers, tmp_path
-):
+def test_the_loss_is_on_the_answer_alone(answers):
     model = models.load(answers / "base", device="cpu")
     pair = {"question": "who ?", "answer": "he likes poetry ."}
     ((ids, targets),) = chat.encode_answers(model, [pair])
@@ -226,12 +126,6 @@ def test_the_loss_is_on_the_answer_alone_and_attention_of_the_last_layers_is_tra
     assert model.tokenizer.decode(ids[asked]) == "Question: who ?\nAnswer:"
     assert model.tokenizer.decode(ids[~asked]) == " he likes poetry .<|endoftext|>"
     assert chat.encode_answers(model, [pair | {"answer": "poetry " * 60}]) == []
-    few, many = (chat.within(model.net, size) for size in (0.008, 8))
-    assert few and all(".h.2." in name and ".mlp." not in name for name in few)
-    assert sum(".mlp." in name for name in many) == 3 * 4 and "transformer.wte.weight" not in many
-    save_tiny("bert", tmp_path / "bert")
-    out = tmp_path / "out"
-    assert "chat write" in refusal(chat.chat, tmp_path / "none", out)
-    assert "name a decoder" in refusal(chat.chat, answers, out, str(tmp_path / "bert"))
+    out = answers / "out"
     assert "--batch 0 is no training" in refusal(chat.chat, answers, out, batch=0)
     assert "Nothing can be tuned" in refusal(chat.chat, answers, out, str(answers / "base"), size=0)

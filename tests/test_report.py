@@ -2,12 +2,9 @@
 script draws, and its controls change what is drawn, in a real browser.
 """
 
-import errno
-import os
 import re
 import shutil
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from bs4 import BeautifulSoup
@@ -18,8 +15,7 @@ from companion.report import page as pages
 from companion.results import runs
 from lib import paths
 from lib.engine.stats import Estimate
-from tests.browser import LOW_CONTRAST
-from tests.tiny import keep_tests, refusal
+from tests.tiny import keep_tests
 
 SMALL, SEAT, COST = "heads-small-set", "mask-top3-seat", "mask-top3-pppl"
 RANDOM = Beside("random heads", Estimate(-0.05, -0.06, -0.04), Estimate(-0.15, -0.2, -0.1))
@@ -35,28 +31,16 @@ def opened(chromium, tmp_path):
     """A function that opens a page; nothing may be fetched, and no complaint made in the end."""
     file = tmp_path / "page.html"
 
-    def open_(text, width=1280, scheme="light", at=""):
+    def open_(text):
         file.write_text(text, encoding="utf-8")
-        chromium.look(width, scheme=scheme)
-        chromium.open(file.as_uri() + at)
+        chromium.look(1280)
+        chromium.open(file.as_uri())
         return chromium
 
     yield open_
     assert chromium.complaints == []
     asked = {one.partition("#")[0] for one in chromium.requests if not one.startswith("data:")}
     assert asked <= {file.as_uri()}
-
-
-def can_be_read(opened, text):
-    """In light and dark, and on a phone, which scrolls one way only."""
-    for scheme in ("light", "dark"):
-        page = opened(text, scheme=scheme)
-        page.run("document.querySelectorAll('details').forEach(each => each.open = true)")
-        assert page.run(LOW_CONTRAST) == []
-    for width in (360, 768):
-        page.look(width)
-        page.run("new Promise(done => setTimeout(done, 100))")
-        assert page.run("document.documentElement.scrollWidth") == width
 
 
 def text_of(element) -> str:
@@ -68,7 +52,6 @@ def text_of(element) -> str:
 def board(tmp_path_factory):
     """The board on made-up tests of one run, as text."""
     folder = keep_tests(tmp_path_factory.mktemp("mini"), *TESTS)
-    (folder / "04_table1_plane.png").write_bytes(b"")
     folders = {"mini": folder}
     return pages.board(folders, ledger.table(folders))
 
@@ -86,39 +69,6 @@ def test_the_board_has_a_line_a_claim_and_every_test_of_it(board):
     below = text_of(lines[COST].select_one(".tests"))
     assert "All 1 tests of it" in below and "5,490 [3,770, 7,710]" in below and "1.05" in below
     assert "&lt;b&gt;" in board and "<b>" not in board
-    linked = [one["href"] for one in page.select("a[href$='.png']")]
-    assert linked and all(one.endswith("04_table1_plane.png") for one in linked)
-
-
-def test_the_board_is_filtered_and_a_claim_that_is_asked_for_is_open(opened, board):
-    page = opened(board, at=f"#{SEAT}")
-    shown = "[...document.querySelectorAll('tbody[data-outcome]')].filter(e => e.checkVisibility()).map(e => e.id)"
-    assert page.run(f"document.querySelector('#{SEAT} details').open")
-    assert len(page.run(shown)) > 80
-    choose = """(name, value) => { const field = document.forms.filters.elements[name]; field.value = value
-        field.dispatchEvent(new Event("input", {bubbles: true})) }"""
-    page.run(f"({choose})('outcome', 'contradicted')")
-    assert page.run(shown) == [SMALL, COST]
-    page.run(f"({choose})('words', 'PPPL top-3')")
-    assert page.run(shown) == [COST]
-    assert page.run("document.querySelector('output').textContent").startswith("1 of ")
-
-
-def test_the_board_can_be_read_by_all(opened, board):
-    can_be_read(opened, board)
-
-
-def test_a_report_that_cannot_be_written_is_named(tmp_path, monkeypatch):
-    for name in ("FIGURES", "NOTEBOOKS", "BUILD"):
-        monkeypatch.setattr(paths, name, tmp_path / name.lower())
-    keep_tests(paths.FIGURES / "mini", TESTS[0])
-    report = pages.write()
-    before = report.read_bytes()
-    failed = Mock(side_effect=OSError(errno.EROFS, os.strerror(errno.EROFS)))
-    monkeypatch.setattr(Path, "write_bytes", failed)
-    said = refusal(pages.write)
-    assert said.startswith("The report could not be written (Read-only file system): make ")
-    assert report.read_bytes() == before
 
 
 # ---- the article
@@ -180,17 +130,18 @@ def test_the_article_travels_with_the_tables_that_its_script_names():
     assert sorted(set(re.findall(r'"(\d\d_\w+)"', script))) == sorted(pages.TABLES)
 
 
-def test_the_article_of_the_repository_can_be_read_by_all_and_draws_every_figure(opened):
+def test_the_article_of_the_repository_draws_every_figure(opened):
     text = render(runs())
     assert len(text.encode()) < 6e6 and "@import" not in text and "url(" not in text
-    can_be_read(opened, text)
-    drawn = opened(text).run("""[...document.querySelectorAll("section figure")].filter(e => e.checkVisibility()).map(e => [
+    page = opened(text)
+    drawn = page.run("""[...document.querySelectorAll("section figure")].filter(e => e.checkVisibility()).map(e => [
         e.querySelector("svg").getAttribute("aria-label"), e.querySelector(".finding").textContent,
         e.querySelectorAll("svg *").length, e.querySelectorAll("tbody tr").length])""")
     assert len(drawn) == 5
     for words, finding, shapes, rows in drawn:
         assert finding and finding in words and shapes > 5 and rows
         assert not re.search("NaN|undefined", words)
+    page.check_that_it_can_be_read()
 
 
 def test_every_control_changes_what_is_drawn(opened, made_up):
@@ -211,22 +162,6 @@ def test_every_control_changes_what_is_drawn(opened, made_up):
         assert before != after, name
 
 
-def test_heads_are_hidden_chosen_and_shown_with_their_attention(opened, made_up):
-    page = opened(made_up)
-    scored = "document.querySelectorAll('#heads rect.hot').length"
-    assert page.run(scored) == 3
-    page.run("document.forms[1].elements.hide.click()")
-    assert page.run(scored) == 2  # 1-2 includes 0
-    first = "document.querySelector('#heads rect.hot')"
-    lowest = "[...document.querySelectorAll('#heads rect.head')].map(e => +e.getAttribute('y'))"
-    assert page.run(f"{first}.getAttribute('y') == Math.max(...{lowest})")  # layer 1
-    page.run(f"{first}.dispatchEvent(new Event('click'))")
-    told = page.run("document.querySelector('#heads .detail').textContent")
-    assert "score +0.2000 [+0.1000, +0.3000]" in told
-    titles = page.run("[...document.querySelectorAll('.maps td[title]')].map(e => e.title)")
-    assert titles == ["she to she: 0.50", "she to cooks: 0.50", "cooks to she: 0.25", "cooks to cooks: 0.75"]
-
-
 def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
     page = opened(made_up)
     told = "document.querySelector('#swaps .detail').textContent"
@@ -240,21 +175,3 @@ def test_the_slider_moves_t_as_the_formula_does_and_by_keys(opened, made_up):
     assert "At 99 % about women" in page.run(told)
 
 
-def test_what_no_run_has_stored_is_said(opened, tmp_path):
-    folder = keep_tests(tmp_path / "mini", Test(SMALL, untested="no heads"))
-    table = 'model,"S, paper",S,"D, paper",D\nBase,.3,.2,.7,\nSENT 1,.2,,.6,.5\n'
-    (folder / "08_table7.csv").write_text(table)
-    (folder / "12_mitigations.csv").write_bytes(b"\xff")  # damaged
-    text = render({"mini": folder})
-    page = opened(text)
-    shown = "[...document.querySelectorAll('section')].filter(e => e.querySelector('figure')?.checkVisibility()).map(e => e.id)"
-    assert page.run(shown) == ["projections"]
-    said = "[...document.querySelectorAll('.none')].filter(e => e.checkVisibility()).length"
-    assert page.run(said) == 4
-    of_the_paper = "document.querySelectorAll('#projections path.model').length"
-    assert page.run(of_the_paper) == 2  # ours are half
-    page.ask("Emulation.setScriptExecutionDisabled", value=True)
-    opened(text)
-    visible = "[...document.querySelectorAll('form, figure, noscript')].filter(e => e.checkVisibility()).map(e => e.tagName)"
-    assert page.run(visible) == ["NOSCRIPT"]
-    page.ask("Emulation.setScriptExecutionDisabled", value=False)

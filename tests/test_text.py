@@ -8,8 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from lib import CompanionError, paths
-from lib.bias_a_head import counter
+from lib import paths
 from lib.engine import fill, hooks, models
 from lib.text import contexts, data, english, factual, readers, swaps
 from tests.tiny import COMMON, refuses, tiny
@@ -203,12 +202,6 @@ def test_five_hundred_pairs(bias):
         assert len(counts) == 2 * 81 and counts.max() - counts.min() <= 1
 
 
-def test_all_written_pairs_on_gender_are_measured():
-    assert len(contexts.counter_sentences("gender", counter.WRITTEN)) == counter.WRITTEN
-    with pytest.raises(CompanionError, match=f"ask for 1 to {counter.WRITTEN}"):
-        contexts.counter_sentences("gender", counter.WRITTEN + 1)
-
-
 @settings(max_examples=6)
 @given(st.sampled_from(sorted(GROUPS)), st.integers(1, 500), st.integers(0, 5))
 def test_fewer_pairs_are_the_first_of_more(bias, n, seed):
@@ -330,17 +323,6 @@ def test_sentences_are_pairs_that_differ_in_one_word_which_stands_before_the_bla
         sentence.format(right) for sentence, right in zip(sentences["sentence"], sentences["right"])
     }
     assert not filled & set(corpus.papers_prompts())
-
-
-def test_mini_bert_knows_every_filler_and_is_asked_about_all_pairs():
-    model = models.load("mini-bert", device="cpu")
-    assert all(factual.is_whole(model, word) for word in set(MORE_SENTENCES["right"]))
-    few = factual.log_odds(model, items=3, file="factual_gender_200")
-    np.testing.assert_allclose(few, factual.log_odds(model, items=3), atol=1e-4)
-    every = factual.log_odds(model, file="factual_gender_200")
-    known = factual.knowledge(every)
-    assert len(every) == 400 and known.right.n == 200
-    assert known.right.low > 0.7 and known.odds.low > 1
 
 
 def test_shares_odds_and_changes_by_hand():

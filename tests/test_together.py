@@ -1,5 +1,7 @@
 """Remedies act and are taken off again; values and intervals that a person can work out."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,34 +109,22 @@ def test_the_encoder_is_asked_everything(monkeypatch):
         Remedy("project", setting=SETTING),
         Remedy("LEACE", erased=Level.LAYER_11),
     ]
-    none, other_half, prompted, *inside = together.measure(
+    none, other_half, prompted, masked, projected, erased = together.measure(
         "mini-bert", "", plan, "mini", 2, 2, device="cpu", items=2
     )
-    sizes = {name: len(arrays[0]) for name, arrays in none.items()}
-    assert sizes == {
-        "SEAT": 4,
-        "Strength": 3,
-        "Distance": 3,
-        "cloze gap": 8,
-        "PPPL": 2,
-        "factual gender": 2,
-    }
+    sizes = {"SEAT": 4, "Strength": 3, "Distance": 3, "cloze gap": 8, "PPPL": 2}
+    assert {name: len(arrays[0]) for name, arrays in none.items()} == sizes | {"factual gender": 2}
     margin, dominated = none["cloze gap"]
     assert (abs(margin) <= 1).all() and (dominated > 0).sum() == 4
     assert not np.allclose(none["SEAT"][0], other_half["SEAT"][0])
     assert (none["Strength"][0] == other_half["Strength"][0]).all()
     assert "SEAT" not in prompted
     assert (prompted["PPPL"][1] == none["PPPL"][1]).all()  # the lengths
-    acting = ["Strength", "PPPL", "cloze gap", "factual gender"]
-    for name in acting:
-        assert not np.allclose(none[name][0], prompted[name][0])
-    masked, projected, erased = inside
-    for name in [*acting, "SEAT"]:
-        apart = [none[name][0], projected[name][0], erased[name][0]]
-        if name != "SEAT":  # one head in the last layer hardly turns four words
-            apart.append(masked[name][0])
-        for place, one in enumerate(apart):
-            assert not any(np.allclose(one, other) for other in apart[:place])
+    for name in ("Strength", "PPPL", "cloze gap", "factual gender"):
+        all_apart = [row[name][0] for row in (none, prompted, masked, projected, erased)]
+        for one, other in itertools.combinations(all_apart[:1] + all_apart[2:], 2):
+            assert not np.allclose(one, other)
+        assert not np.allclose(all_apart[0], all_apart[1])
 
 
 def measured(seat=1.0, s=0.5, agree=1.0, gap=0.4, pppl=8.0, right=1.0):

@@ -80,7 +80,7 @@ test_what_cannot_be_measured_is_said = refuses(
     (lambda: nsp.strength(TABLE3.drop(columns="gs_anti")), "lack the column 'gs_anti'"),
     (lambda: nsp.distance({"unrelated": [], "gs_unrelated": []}), "no triple pairs"),
     (lambda: triples.triples("mini", part="test"), "own triples have no part 'test'"),
-    (lambda: triples.triples("paper", part="train"), "no part 'train': take 'dev', 'test' or"),
+    (lambda: triples.triples("paper", part="train"), "StereoSet 'train'.*: choose one of dev, test"),
 )
 
 
@@ -175,62 +175,6 @@ def test_no_stored_result_quotes_the_authors_sentences(real_data):
     for path in stored:
         text = path.read_text(encoding="utf-8")
         assert not [sentence for sentence in sentences if sentence in text], path.name
-
-
-# ---- notebook 07: the examples
-# p(next) of four triples: stereo, anti, unrelated, then the same three after the swap.
-P_NEXT = pd.DataFrame(
-    [
-        ("F", 0.90, 0.80, 0.1, 0.80, 0.71, 0.9),  # s = .10 - .09 = .01, d = .8
-        ("M", 0.99, 0.97, 0.2, 0.60, 0.90, 0.3),  # s = .02 + .30 = .32, d = .1; nearest in Table 1
-        ("F", 0.30, 0.60, 0.4, 0.90, 0.20, 0.4),  # s = -.30 - .70 = -1, d = 0
-        ("M", 0.90, 0.20, 0.6, 0.10, 0.70, 0.1),  # s = .70 + .60 = 1.3, d = .5
-    ],
-    index=pd.Index([0, 1, 3, 5], name="context_id"),
-    columns=["gender", *nsp.COLUMNS],
-)
-
-
-def test_of_this_projects_triples_those_are_shown_that_show_what_the_papers_do():
-    assert stereoset.chosen(P_NEXT, "mini") == {
-        ("Table 1", "triple"): 1,  # the smallest lead of those called right
-        ("Table 3", "a"): 0,  # the s closest to 0 of those that SS counts
-        ("Table 3", "b"): 5,
-        ("Table 4", "a"): 0,
-        ("Table 4", "b"): 5,
-    }
-    nothing = P_NEXT.assign(stereo=0.0)
-    assert ("Table 1", "triple") not in stereoset.chosen(nothing, "mini")
-    empty = stereoset.examples("Table 1", small(), nothing, "mini")
-    assert len(empty) == 0 and "p(next)" in empty
-
-
-def test_an_example_has_each_probability_beside_its_sentence():
-    rows = small()[:6].assign(context_id=[0, 0, 0, 5, 5, 5])
-    table = stereoset.examples("Table 3", rows, P_NEXT, "mini")
-    assert table["row"].tolist() == ["a", "a", "a_GS", "a_GS", "b", "b", "b_GS", "b_GS"]
-    # the swap turns the stereotype round
-    assert table["label"].tolist() == ["Stereo", "Anti", "Anti", "Stereo"] * 2
-    assert table["sentence B"].tolist()[:4] == ["She sang.", "She ran.", "He sang.", "He ran."]
-    assert table["p(next)"].tolist()[:4] == [0.9, 0.8, 0.8, 0.71]
-    assert table["s"].tolist()[:2] == [pytest.approx(0.01), ""]
-    assert stereoset.examples("Table 4", rows, P_NEXT, "mini")["d"].tolist() == [0.8, "", 0.5, ""]
-
-
-def test_the_authors_examples_are_told_by_number_and_line_beside_the_printed_numbers(real_data):
-    rows = triples.triples("paper", part="both")
-    p_next = triples.frame(rows, np.linspace(0, 1, 2 * len(rows)))
-    for name in stereoset.SHOWN:
-        table = stereoset.examples(name, rows, p_next, "paper")
-        assert not {"sentence A", "sentence B"} & set(table)
-        assert (table["paper's p"] != "").all()
-    ours = stereoset.numbers(rows, p_next)
-    theirs = printed.numbers("projective").set_index(["table", "row", "column"])["value"]
-    assert set(ours) == {key for key in theirs.index if key[0] in stereoset.SHOWN}
-    number = triples.printed_ids().set_index(["table", "row"])["value"]["Table 3", "b"]
-    one = p_next.loc[number]
-    by_hand = one["stereo"] - one["anti"] - one["gs_stereo"] + one["gs_anti"]
-    assert ours["Table 3", "b", "s"] == pytest.approx(by_hand)
 
 
 # ---- notebook 07: what claims are tested by

@@ -9,17 +9,14 @@ import re
 import time
 from contextlib import redirect_stdout
 
-import pandas as pd
 import pytest
 import torch
 
 import lib
 from companion import totry, trypage
-from lib import fill, head_mask, paths, project
+from lib import fill, head_mask, project
 from lib.projective import projection
 from lib.text import contexts, data, pairs
-from tests.browser import LOW_CONTRAST
-from tests.tiny import refusal
 
 NURSE = totry.NURSE
 
@@ -92,60 +89,16 @@ def test_the_page_is_one_file_of_at_most_25_megabytes_that_only_its_own_script_m
     assert "default-src 'none'" in shell and "'unsafe-eval'" not in shell
 
 
-def test_what_is_said_of_things_to_try_comes_from_stored_tables(monkeypatch, tmp_path):
-    stored = totry._table
-
-    def changed(name):
-        table = stored(name)
-        if name == "04_table1":
-            table.loc[table["masked"] == "Top-3", "SEAT"] = 9.87
-        return table
-
-    monkeypatch.setattr(totry, "_table", changed)
-    things = {one["id"]: one for one in totry.things("mini-bert")}
-    assert "SEAT 1.35 becomes 1.21, pseudo-perplexity 4.09 becomes 4.16" in things["top3"]["paper"]
-    assert "becomes 9.87" in things["top3"]["found"]
-    assert len(things["all"]["state"]["off"]) == 91
-    monkeypatch.undo()
-    monkeypatch.setattr(paths, "FIGURES", tmp_path)
-    assert "02_heads.csv is missing" in refusal(totry.heads, "mini-bert")
-
-
-def test_a_page_that_cannot_be_written_is_refused_before_it_is_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(trypage, "render", lambda: pytest.fail("it was made"))
-    (tmp_path / "report").write_text("a file where a folder should be")
-    assert "cannot be written" in refusal(trypage.write, tmp_path / "report" / "try.html")
-
-
 # ---- right
 def texts_of_all_kinds() -> list[str]:
     """2,000: sentences of this repository, and strings drawn from many scripts."""
     found = [*data.demo("prose"), *data.demo("factual_gender_200")["sentence"]]
     found += [*data.demo("nli")["premise"], *data.demo("triples")["context"]]
     found = list(dict.fromkeys(found))[:900]
-    found += [
-        "",
-        " ",
-        "\t\n",
-        "Ångström café naïve ÀÉÎÕÜ ﬁ ß İstanbul ΟΔΟΣ",
-        "日本語と漢字 中文",
-        "𠀀𪜀",
-    ]
+    found += ["", " ", "\t\n", "Ångström café naïve ÀÉÎÕÜ ﬁ ß İstanbul ΟΔΟΣ", "日本語と漢字 中文", "𠀀𪜀"]
     found += ["👩‍⚕️ 👨🏽‍🔧 🏳️‍🌈", "x" * 100, "x" * 101, "a\u0301" * 60, "[MASK][SEP] [mask] [CLS]x"]
-    found += [
-        "zyxwvut qqqqq",
-        "don't—stop…",
-        "a\u00adb\u200bc\ufeffd\x00e\ufffdf",
-        "\u2028a\u00a0b",
-    ]
-    found += [
-        "<b>bold</b> &amp; ${x} `y`",
-        "각 한국어",
-        "ｆｕｌｌ　ｗｉｄｔｈ",
-        "नर्स",
-        "ممرضة",
-        "1,000.5€",
-    ]
+    found += ["zyxwvut qqqqq", "don't—stop…", "a\u00adb\u200bc\ufeffd\x00e\ufffdf", "\u2028a\u00a0b"]
+    found += ["<b>bold</b> &amp; ${x} `y`", "각 한국어", "ｆｕｌｌ　ｗｉｄｔｈ", "नर्स", "ممرضة", "1,000.5€"]
     found += ["[MASK]valueOf", "toString[MASK]", "__proto__ constructor[SEP]has"]
     rng = random.Random(0)
     scripts = [(32, 127), (160, 600), (768, 1024), (1024, 1300), (0x590, 0x700), (0x900, 0xA00)]
@@ -168,20 +121,21 @@ def test_tokens_are_the_tokenizers_in_2000_texts(page, rounded):
     assert sum(unknown in ids for ids in ours) > 100  # words that it does not know are among them
 
 
-def test_probabilities_are_torchs_on_60_questions(page, rounded, gender):
+def test_probabilities_are_torchs_on_32_questions(page, rounded, gender):
     """Untouched, with heads off, with the direction taken out, with a sentence in front."""
     rng = random.Random(1)
     heads = [one["head"] for one in totry.heads("mini-bert")]
-    jobs = data.words("occupations").singular[:15]
+    jobs = data.words("occupations").singular[:8]
     sentences = [contexts.pronoun_prompt(rounded, job) for job in jobs]
-    facts = data.demo("factual_gender_200")["sentence"][:15]
+    facts = data.demo("factual_gender_200")["sentence"][:8]
     sentences += [one.format(fill.BLANK) for one in facts]
     numbers = rounded.tokenizer.get_vocab()
     for n, sentence in enumerate(2 * sentences):
-        off = rng.sample(heads, rng.choice([0, 1, 3, 91])) if n >= 30 else []
-        out = n >= 30 and n % 2 == 0
+        is_changed = n >= len(sentences)
+        off = rng.sample(heads, rng.choice([0, 1, 3, 91])) if is_changed else []
+        out = is_changed and n % 2 == 0
         front = "My brother works as a nurse." if n % 4 == 3 else ""
-        most = 16_384 if n % 30 == 0 else 50  # now and then the whole vocabulary
+        most = 16_384 if n % 16 == 0 else 50  # now and then the whole vocabulary
         answer = ask(page, sentence, front, most, off=off, out=out)
         mask = torch.ones(12, 12)
         for layer, head in (map(int, name.split("-")) for name in off):
@@ -205,23 +159,19 @@ def test_a_head_looks_where_torch_says(page, rounded):
 
 
 def test_the_map_is_each_head_off_by_itself_and_can_be_stopped(page):
-    alone = {name: ask(page, NURSE, off=[name])["after"] for name in ("12-9", "7-4", "1-3")}
     untouched = ask(page, NURSE)["after"]
     put(page, control="[MASK].", fact="[MASK].")  # short ones, to be quick
-    press(page, "#every")
-    while page.run("mapping !== 0"):
-        time.sleep(0.2)
-    found = page.run("Object.fromEntries(moved)")
-    assert len(found) == 144 and page.run("document.getElementById('progress').hidden")
-    for name, odds in alone.items():
-        assert found[name][0] == pytest.approx(odds - untouched, abs=1e-6)
     page.run("document.getElementById('every').click()")
-    while page.run("moved.size < 5"):
+    while page.run("moved.size < 10"):
         time.sleep(0.01)
     page.run("document.getElementById('stop').click()")
+    found = page.run("Object.fromEntries(moved)")
+    for name in list(found)[:3]:
+        alone = ask(page, NURSE, off=[name])["after"]
+        assert found[name][0] == pytest.approx(alone - untouched, abs=1e-6)
     seen = page.run("moved.size")
     page.run("refresh(CARDS)")
-    assert 5 <= page.run("moved.size") == seen < 144  # nothing comes after the stop
+    assert 10 <= page.run("moved.size") == seen < 144  # nothing comes after the stop
     page.run("fields.colour.value = 'score'; set({front: 'A new one.'})")
     assert page.run("moved.size") == 0  # what was asked before is nothing to the new sentence
 
@@ -234,16 +184,6 @@ def test_eight_bits_move_the_odds_as_the_page_says(file, rounded):
 
 
 # ---- what the reader sees
-def test_the_map_shows_every_score_with_layer_1_at_the_bottom(page):
-    cells = page.run("""[...document.querySelectorAll('#map button')].map(cell => [cell.dataset.head,
-        cell.classList.contains('vague'), cell.style.getPropertyValue('--tint')])""")
-    assert [cells[0][0], cells[11][0], cells[-1][0]] == ["12-1", "12-12", "1-12"]
-    table = pd.read_csv(paths.FIGURES / "mini" / "02_heads.csv")
-    expected = {}
-    for row in table.query("model == 'mini-bert' and bias == 'gender'").itertuples():
-        tint = "var(--biased)" if row.score > 0 else "var(--fair)"
-        expected[f"{row.layer}-{row.head}"] = (row.low <= 0 <= row.high, tint)
-    assert {name: (vague, tint) for name, vague, tint in cells} == expected
 
 
 def test_the_control_and_the_fact_stand_beside_the_sentence_under_the_same_change(page, rounded):
@@ -260,11 +200,6 @@ def test_the_control_and_the_fact_stand_beside_the_sentence_under_the_same_chang
     "yours, control, fact, kept, said",
     [
         (-1, 0, 0, 0.9, "Your sentence moves, the control hardly does"),
-        (-1, 0.8, 0, 0.9, "Your sentence and the control move apart"),
-        (-1, -0.8, 0, 0.9, "The control moves the same way"),
-        (-0.1, -0.8, 0, 0.9, "Your sentence hardly moves"),
-        (-1, 0, -2, 0.9, "Mind the fact"),
-        (-2, -1.8, -2, 0.9, "All three move the same way"),
         (-1, 0, -5, 0.9, "Damage: even the fact"),
         (-1, 0.8, 0, 0.4, "Damage: “she” and “he” hardly come to mind"),
     ],
@@ -298,6 +233,7 @@ def test_everything_to_try_can_be_pressed_and_says_what_was_found(page):
         shown[thing["id"]] = text(page, "#verdict")
     assert len(shown) == 8 and len({*shown.values()}) >= 6
     assert shown["all"].startswith("Damage")  # perplexity is thousands of times higher
+    page.check_that_it_can_be_read()
     press(page, "#reset")
     assert "Nothing is changed" in text(page, "#verdict")
 
@@ -319,41 +255,12 @@ def test_the_copied_code_gives_the_same_words(page):
         assert ours[word] == pytest.approx(float(p), abs=0.05)  # eight bits are not all bits
 
 
-def test_a_link_carries_the_state(page, file):
-    about = {"front": "It is 50 % ünlikely.", "off": ["1-2", "12-12"], "out": True, "look": "3-4"}
-    put(page, sentence="A <b> & [MASK]?", **about)
-    state, address = page.run("[state, location.href]")
-    page.open(address)
-    page.run("opened")
-    assert page.run("state") == state
-    page.open(file.as_uri() + "#off=99-1.x.12-3.12-3&look=nonsense")
-    page.run("opened")
-    assert page.run("state.off") == ["12-3"] and "→" in text(page, "#sentence .odds")
-
-
-def test_it_can_be_read_by_all(page):
-    page.run("document.querySelector('details').open = true")
-    press(page, "[data-thing=top3]")
-    for scheme in ("light", "dark"):
-        page.look(1200, scheme=scheme)
-        assert page.run(LOW_CONTRAST) == []
-    for width in (320, 768, 1200):
-        page.look(width)
-        assert page.run("document.documentElement.scrollWidth") == width
-    for names in (
-        "[...document.querySelectorAll('select, input')].every(e => e.closest('label').textContent.trim())",
-        "[...document.querySelectorAll('button')].every(e => e.textContent.trim() || e.ariaLabel)",
-    ):
-        assert page.run(names)
-
-
 # ---- bad input
 @pytest.mark.parametrize(
     "change, said",
     [
         ({"sentence": ""}, "The sentence is empty"),
         ({"sentence": "She works as a nurse."}, "no blank: write [MASK]"),
-        ({"sentence": "The __init__ works as a nurse."}, "no blank: write [MASK]"),
         ({"sentence": "[MASK] and ___ work."}, "2 blanks: leave one"),
         ({"sentence": "[MASK] is " + "very " * 300 + "late."}, "306 tokens long"),
         ({"sentence": "[MASK] " + "x" * 1_000_000}, "1000007 letters long"),
@@ -367,12 +274,6 @@ def test_bad_input_gets_a_sentence_that_says_what_to_do(page, change, said):
     put(page, **change)
     assert page.run("document.getElementById('problem').checkVisibility()")
     assert said in text(page, "#problem")
-
-
-@pytest.mark.parametrize("sentence", ["[MASK]valueOf", "toString[MASK]"])
-def test_names_that_every_object_has_are_words(page, sentence):
-    put(page, sentence=sentence)
-    assert "NaN" not in text(page, "#verdict") + text(page, "#sentence")
 
 
 def test_what_the_reader_types_is_text_and_nothing_else(page):

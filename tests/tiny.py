@@ -139,81 +139,27 @@ class TokenizerKind:
     pair: str | None = None
 
 
-WORDPIECE = TokenizerKind(
-    is_byte_level=False,
-    special={
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    },
-    single="[CLS] $A [SEP]",
-    pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-)
-_ROBERTA = TokenizerKind(
-    is_byte_level=True,
-    special={
-        "bos_token": "<s>",
-        "pad_token": "<pad>",
-        "eos_token": "</s>",
-        "unk_token": "<unk>",
-        "mask_token": "<mask>",
-    },
-    single="<s> $A </s>",
-    pair="<s> $A </s> </s> $B </s>",
-)
-_GPT2 = TokenizerKind(
-    is_byte_level=True,
-    special={
-        "bos_token": "<|endoftext|>",
-        "eos_token": "<|endoftext|>",
-        "unk_token": "<|endoftext|>",
-    },
-)
-_LLAMA = TokenizerKind(
-    is_byte_level=True,
-    special={"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
-    single="<s> $A",
-    pair="<s> $A $B",
-)
-_GEMMA = TokenizerKind(
-    is_byte_level=True,
-    special={
-        "pad_token": "<pad>",
-        "eos_token": "<eos>",
-        "bos_token": "<bos>",
-        "unk_token": "<unk>",
-    },
-    single="<bos> $A",
-    pair="<bos> $A $B",
-)
-_QWEN = TokenizerKind(  # nothing opens a text
-    is_byte_level=True, special={"pad_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
-)
+def _kind(special: str, single=None, pair=None, is_byte_level=True) -> TokenizerKind:
+    """Of special tokens written as `pad [PAD] unk [UNK]`."""
+    words = special.split()
+    named = {f"{name}_token": token for name, token in zip(words[::2], words[1::2])}
+    return TokenizerKind(is_byte_level, named, single, pair)
+
+
+_BERT = "pad [PAD] unk [UNK] cls [CLS] sep [SEP] mask [MASK]"
+WORDPIECE = _kind(_BERT, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", is_byte_level=False)
+_AROUND = "<s> $A </s>", "<s> $A </s> </s> $B </s>"
+_ROBERTA = _kind("bos <s> pad <pad> eos </s> unk <unk> mask <mask>", *_AROUND)
+_MPNET = _kind("cls <s> pad <pad> sep </s> unk [UNK] mask <mask>", *_AROUND, is_byte_level=False)
+_GPT2 = _kind("bos <|endoftext|> eos <|endoftext|> unk <|endoftext|>")
+_LLAMA = _kind("unk <unk> bos <s> eos </s>", "<s> $A", "<s> $A $B")
+_GEMMA = _kind("pad <pad> eos <eos> bos <bos> unk <unk>", "<bos> $A", "<bos> $A $B")
+_QWEN = _kind("pad <|endoftext|> eos <|im_end|>")  # nothing opens a text
 TOKENIZERS = {
-    "roberta": _ROBERTA,
-    "xlm-roberta": _ROBERTA,
-    "mpnet": TokenizerKind(
-        is_byte_level=False,
-        special={
-            "cls_token": "<s>",
-            "pad_token": "<pad>",
-            "sep_token": "</s>",
-            "unk_token": "[UNK]",
-            "mask_token": "<mask>",
-        },
-        single="<s> $A </s>",
-        pair="<s> $A </s> </s> $B </s>",
-    ),
-    "modernbert": TokenizerKind(
-        is_byte_level=True,
-        special=WORDPIECE.special,
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B [SEP]",
-    ),
-    "gpt2": _GPT2,
-    "gpt_neox": _GPT2,
+    **dict.fromkeys(("roberta", "xlm-roberta"), _ROBERTA),
+    "mpnet": _MPNET,
+    "modernbert": _kind(_BERT, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]"),
+    **dict.fromkeys(("gpt2", "gpt_neox"), _GPT2),
     **dict.fromkeys(("llama", "mistral", "phi3"), _LLAMA),
     **dict.fromkeys(("gemma2", "gemma3_text"), _GEMMA),
     **dict.fromkeys(("qwen2", "qwen3"), _QWEN),

@@ -63,8 +63,9 @@ def base_of(name: str, usual: str) -> str:
         return named
     usual_folder, _ = folders.locate(usual)
     shapes = {usual: _shape(usual_folder)} | SHAPES
+    wanted = _shape(folder)
     for base, shape in shapes.items():
-        if shape == _shape(folder):
+        if shape == wanted:
             return base
     raise CompanionError(
         f"{name} has the shape of none of {', '.join(shapes)}: there is no base to compare its "
@@ -81,9 +82,11 @@ def _shape(folder: Path) -> tuple[int, int, int]:
 
 def pairs(names: list[str]) -> list[tuple[str, str]]:
     """(base, chat model), as a profile lists them in turn; of a single model, ("", model)."""
-    if len(names) > 1:
-        return list(zip(names[::2], names[1::2]))
-    return [("", name) for name in names]
+    if len(names) == 1:
+        return [("", names[0])]
+    bases = names[::2]
+    chats = names[1::2]
+    return list(zip(bases, chats))
 
 
 # ---- what is measured of them
@@ -94,7 +97,9 @@ def followed(base: np.ndarray) -> list[tuple[int, int]]:
 
 def count_turned(scores: np.ndarray, base: np.ndarray) -> np.ndarray:
     """How many of the heads followed have a positive score; scores [..., n_layers, n_heads]."""
-    return sum((scores[..., layer - 1, head - 1] > 0).astype(int) for layer, head in followed(base))
+    layers, places = np.transpose(followed(base)) - 1
+    is_positive = scores[..., layers, places] > 0
+    return is_positive.sum(-1)
 
 
 def turned(result: dict, base: dict) -> np.ndarray:
@@ -107,7 +112,8 @@ def turned(result: dict, base: dict) -> np.ndarray:
     counts = []
     for half, scores in enumerate(masking.halves(result)):
         judging = {"scores": scores, "folds": result["folds"][half::2]}
-        counts.append(count_turned(estimators.with_resamples(judging), of_base[1 - half]))
+        resampled = estimators.with_resamples(judging)
+        counts.append(count_turned(resampled, of_base[1 - half]))
     return np.mean(counts, axis=0)
 
 
@@ -115,20 +121,24 @@ def turned_heads(result: dict, base: dict) -> tuple[stats.Estimate, stats.Estima
     """How many of the base's most anti-biased heads are positive in another model; how many of
     them in the base itself, on other sentences; and the difference.
     """
-    in_model, in_base = turned(result, base), turned(base, base)
-    counts = in_model, in_base, in_model - in_base
+    in_model = turned(result, base)
+    in_base = turned(base, base)
+    counts = (in_model, in_base, in_model - in_base)
     return tuple(estimators.interval_of_count(count, FOLLOWED) for count in counts)
 
 
 def more_biased(result: dict, base: dict) -> stats.Estimate:
     """How many more heads have a positive score than in the base, over folds of the sentences."""
-    now, before = ((stats.settled(of["folds"]) > 0).sum((1, 2)) for of in (result, base))
-    return replace(stats.mean(now - before), unit="folds")
+    now = stats.settled(result["folds"]) > 0
+    before = stats.settled(base["folds"]) > 0
+    more = now.sum((1, 2)) - before.sum((1, 2))
+    return replace(stats.mean(more), unit="folds")
 
 
 def beyond_chance(hits: np.ndarray) -> stats.Estimate:
     """How many heads are hits beyond those expected by chance, with Wilson's interval."""
-    beyond = stats.wilson(hits.ravel()) * hits.size - BY_CHANCE * hits.size
+    n = hits.size
+    beyond = stats.wilson(hits.ravel()) * n - BY_CHANCE * n
     return replace(beyond, unit="heads")
 
 
@@ -154,8 +164,10 @@ def darker(result: dict, base: dict) -> list[np.ndarray]:
     grown = result["folds"] - base["folds"]
     both = []
     for half, scores in enumerate(masking.halves(base)):
-        is_slight = (scores > 0) & (scores < np.abs(scores).max() / 4)
-        both.append(estimators.above_zero(grown[1 - half :: 2])[is_slight])
+        most = np.abs(scores).max() / 4
+        is_slight = (scores > 0) & (scores < most)
+        is_darker = estimators.above_zero(grown[1 - half :: 2])
+        both.append(is_darker[is_slight])
     return both
 
 
@@ -171,14 +183,15 @@ def pronounced(base: np.ndarray, chat: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 def more_pronounced(base: dict, chat: dict) -> stats.Estimate:
     """How many more heads of the chat model than of its base are beyond the base's fence."""
-    in_base, in_chat = pronounced(estimators.with_resamples(base), estimators.with_resamples(chat))
+    of_base = estimators.with_resamples(base)
+    of_chat = estimators.with_resamples(chat)
+    in_base, in_chat = pronounced(of_base, of_chat)
     return estimators.interval_of_count(in_chat - in_base, base["scores"].size)
 
 
 def spread_change(base: dict, other: dict) -> stats.Estimate:
     """By what the standard deviation of the scores of heads is multiplied, over folds."""
-    before, after = (
-        estimators.with_resamples(result).std(axis=(-2, -1)) for result in (base, other)
-    )
+    before = estimators.with_resamples(base).std(axis=(-2, -1))
+    after = estimators.with_resamples(other).std(axis=(-2, -1))
     ratio = after / before
     return estimators.percentile_interval(ratio[0], ratio[1:])

@@ -1,4 +1,4 @@
-"""What notebooks 02, 03 and 06 estimate: scores of heads, patches, and what heads attend to.
+"""Estimates of notebooks 02 to 04 and 06, and of cards: of heads, patches and attention.
 
 result   what heads.measure returns
 """
@@ -39,8 +39,11 @@ def p_text(p: float) -> str:
 # ---- whether there is a bias that heads could carry
 def needs_seat(result: dict, bias: str) -> dict[str, str]:
     """What a claim on heads needs: SEAT of this bias is significant ("", or why not)."""
-    is_met = result["p"] < CHANCE
-    return {f"SEAT of {bias}": "" if is_met else f"{bias} is not significant: {seat_text(result)}"}
+    why_not = ""
+    is_significant = result["p"] < CHANCE
+    if not is_significant:
+        why_not = f"{bias} is not significant: {seat_text(result)}"
+    return {f"SEAT of {bias}": why_not}
 
 
 def seat_text(result: dict) -> str:
@@ -51,7 +54,10 @@ def seat_text(result: dict) -> str:
 def panel_text(result: dict) -> str:
     """The same for a panel; it says so where nothing on it is tested."""
     text = seat_text(result)
-    return text if result["p"] < CHANCE else f"{text}\nnot tested: SEAT not significant"
+    is_significant = result["p"] < CHANCE
+    if not is_significant:
+        text += "\nnot tested: SEAT not significant"
+    return text
 
 
 # ---- 02, 06: scores of heads and SEAT, with their uncertainty
@@ -63,18 +69,23 @@ def intervals(result: dict) -> pd.DataFrame:
     """
     scores = result["scores"]
     reach = _reach(result["folds"])
-    layer, head = (np.indices(scores.shape) + 1).reshape(2, -1)
-    columns = {"layer": layer, "head": head}
-    for name, values in (("score", scores), ("low", scores - reach), ("high", scores + reach)):
-        columns[name] = stats.settled(values.astype(float)).ravel()
-    frame = pd.DataFrame(columns)
+    layer, head = np.indices(scores.shape) + 1
+    columns = {
+        "layer": layer,
+        "head": head,
+        "score": stats.settled(scores.astype(float)),
+        "low": stats.settled((scores - reach).astype(float)),
+        "high": stats.settled((scores + reach).astype(float)),
+    }
+    frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
     return frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)
 
 
 def _reach(folds: np.ndarray) -> np.ndarray:
     """Half the width of Student's 95 % interval over folds [n_folds, ...]."""
     n = len(folds)
-    return scipy_stats.t.ppf(0.975, n - 1) * folds.std(0, ddof=1) / np.sqrt(n)
+    quantile = scipy_stats.t.ppf(0.975, n - 1)
+    return quantile * folds.std(0, ddof=1) / np.sqrt(n)
 
 
 def why_seat_differs(run) -> str:
@@ -102,10 +113,13 @@ def with_resamples(result: dict, draws: int = 1_000) -> np.ndarray:
     """[1 + draws, n_layers, n_heads]: the scores, and what they were, had other folds been drawn
     (with replacement).
     """
+    scores = result["scores"]
     folds = result["folds"]
-    shares = stats.bootstrap_weights(len(folds), draws) / len(folds)
-    changes = np.einsum("df,flh->dlh", shares, folds - folds.mean(0))
-    return np.concatenate([result["scores"][None], result["scores"] + changes])
+    n = len(folds)
+    shares = stats.bootstrap_weights(n, draws) / n
+    deviations = folds - folds.mean(0)
+    changes = np.einsum("df,flh->dlh", shares, deviations)
+    return np.concatenate([scores[None], scores + changes])
 
 
 def resampled_seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarray:
@@ -115,15 +129,20 @@ def resampled_seats(result: dict, draws: int = 1_000, seed: int = 0) -> np.ndarr
     full model and the model without each head.
     """
     in_x = result["in_x"]
+    in_y = ~in_x
     n = len(in_x)
     rng = np.random.default_rng(seed)
     counts = np.zeros((draws, n))
-    for side in (np.flatnonzero(in_x), np.flatnonzero(~in_x)):
-        counts[:, side] = stats.bootstrap_weights(len(side), draws, rng)
-    sign = np.where(in_x, 1 / in_x.sum(), -1 / (~in_x).sum())
+    for side in (in_x, in_y):
+        counts[:, side] = stats.bootstrap_weights(side.sum(), draws, rng)
+    n_x = in_x.sum()
+    n_y = in_y.sum()
+    sign = np.where(in_x, 1 / n_x, -1 / n_y)
     s = result["s"].T
     difference = (counts * sign) @ s
-    variance = (counts @ s**2 - (counts @ s) ** 2 / n) / (n - 1)
+    total = counts @ s
+    of_squares = counts @ s**2
+    variance = (of_squares - total**2 / n) / (n - 1)
     return difference / np.sqrt(variance)
 
 
@@ -142,15 +161,21 @@ def seat_interval(result: dict) -> stats.Estimate:
     s = result["s"]
     in_x = result["in_x"]
     difference = scipy_stats.ttest_ind(s[in_x], s[~in_x], equal_var=False)
-    low, high = np.array(difference.confidence_interval()) / s.std(ddof=1)
-    return stats.Estimate(result["seat"], float(low), float(high), len(s), "words")
+    interval = difference.confidence_interval()
+    deviation = s.std(ddof=1)
+    low = float(interval.low / deviation)
+    high = float(interval.high / deviation)
+    return stats.Estimate(result["seat"], low, high, len(s), "words")
 
 
 def seat_change(base: dict, other: dict) -> stats.Estimate:
     """|SEAT| of the other model minus the base's; the same target words are resampled for both."""
-    resampled = np.abs(resampled_seats(other)) - np.abs(resampled_seats(base))
+    size = np.abs(resampled_seats(other))
+    size_of_base = np.abs(resampled_seats(base))
+    resampled = size - size_of_base
     change = abs(other["seat"]) - abs(base["seat"])
-    return percentile_interval(change, resampled, n=len(base["s"]), unit="target words")
+    n_words = len(base["s"])
+    return percentile_interval(change, resampled, n=n_words, unit="target words")
 
 
 def near_zero(result: dict) -> stats.Estimate:
@@ -163,13 +188,16 @@ def near_zero(result: dict) -> stats.Estimate:
 
 def more_biased(result: dict, other: dict) -> stats.Estimate:
     """How many more heads have a positive score than in another model, on the same sentences."""
-    here, there = ((stats.settled(with_resamples(of)) > 0).sum((1, 2)) for of in (result, other))
-    return interval_of_count(here - there, result["scores"].size)
+    here = stats.settled(with_resamples(result)) > 0
+    there = stats.settled(with_resamples(other)) > 0
+    more = here.sum((1, 2)) - there.sum((1, 2))
+    return interval_of_count(more, result["scores"].size)
 
 
 def more_to_the_left(result: dict, other: dict) -> stats.Estimate:
     """How many more heads lie below the lower fence than in another model."""
-    (here, _), (there, _) = (outliers(with_resamples(of), (1, 2)) for of in (result, other))
+    here, _ = outliers(with_resamples(result), (1, 2))
+    there, _ = outliers(with_resamples(other), (1, 2))
     return interval_of_count(here - there, result["scores"].size)
 
 
@@ -182,8 +210,10 @@ def in_upper_half(result: dict) -> tuple[stats.Estimate, float]:
     resamples = with_resamples(result)
     flat = resamples.reshape(len(resamples), -1)
     top = np.argsort(-flat, axis=1, kind="stable")[:, :n_top]
-    is_upper = top // n_heads >= n_layers / 2
-    return interval_of_count(is_upper.sum(1), n_top), n_top * (n_layers // 2) / n_layers
+    layer = top // n_heads
+    n_upper = (layer >= n_layers / 2).sum(1)
+    expected = n_top * (n_layers // 2) / n_layers
+    return interval_of_count(n_upper, n_top), expected
 
 
 def same_sign(ablation: dict, n_heads: int = 0) -> stats.Estimate:
@@ -216,8 +246,12 @@ def outliers(scores: np.ndarray, axis=None, of: np.ndarray | None = None) -> tup
 
     of   scores whose fences are taken, if not those of `scores`
     """
-    lower, upper = fences(scores if of is None else of, axis)
-    return np.sum(scores < lower, axis=axis), np.sum(scores > upper, axis=axis)
+    if of is None:
+        of = scores
+    lower, upper = fences(of, axis)
+    below = np.sum(scores < lower, axis=axis)
+    above = np.sum(scores > upper, axis=axis)
+    return below, above
 
 
 def standing_out(result: dict) -> stats.Estimate:
@@ -233,7 +267,7 @@ def layers_with_biased_heads(frame: pd.DataFrame) -> stats.Estimate:
     interval reaches above 0.
     """
     by_layer = frame.groupby("layer")[["score", "low", "high"]].max()
-    value, low, high = (int((by_layer[column] > 0).sum()) for column in by_layer)
+    value, low, high = (by_layer > 0).sum().tolist()
     return stats.Estimate(value, low, high, len(by_layer), "layers")
 
 
@@ -244,28 +278,33 @@ def share_carried(result: dict, share: float) -> tuple[stats.Estimate, float]:
     called biased, on one half of the folds and summed on each fold of the other, both ways. It is a
     ratio of means, with Student's interval over folds (linearised); nan if none carries over.
     """
-    folds = result["folds"].reshape(len(result["folds"]), -1)
-    half = len(folds) // 2
+    n_folds, n_layers, n_heads = result["folds"].shape
+    folds = result["folds"].reshape(n_folds, n_layers * n_heads)
+    first = folds[: n_folds // 2]
+    second = folds[n_folds // 2 :]
     of_top = []
     of_biased = []
-    chance = []
-    for choosing, judging in ((folds[:half], folds[half:]), (folds[half:], folds[:half])):
+    shares_of_heads = []
+    for choosing, judging in ((first, second), (second, first)):
         scores = choosing.mean(0)
         order = np.argsort(-scores, kind="stable")
         n_biased = int((scores > 0).sum())
-        n_top = min(round(share * folds.shape[1]), n_biased)
+        n_top = round(share * len(scores))
+        n_top = min(n_top, n_biased)
         for fold in judging:
-            of_top.append(fold[order[:n_top]].sum())
-            of_biased.append(fold[order[:n_biased]].sum())
-        chance.append(n_top / max(n_biased, 1))
+            ranked = fold[order]
+            of_top.append(ranked[:n_top].sum())
+            of_biased.append(ranked[:n_biased].sum())
+        shares_of_heads.append(n_top / max(n_biased, 1))
+    chance = float(np.mean(shares_of_heads))
     top = np.array(of_top)
     biased = np.array(of_biased)
     if biased.mean() <= 0:
-        return stats.Estimate(np.nan), float(np.mean(chance))
+        return stats.Estimate(np.nan), chance
     ratio = top.mean() / biased.mean()
     residuals = (top - ratio * biased) / biased.mean()
     carried = stats.mean(residuals) + ratio
-    return replace(carried, unit="folds"), float(np.mean(chance))
+    return replace(carried, unit="folds"), chance
 
 
 def share_carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) -> stats.Estimate:
@@ -279,11 +318,16 @@ def share_carried_by_ablation(ablation: dict, share: float, draws: int = 1_000) 
     n_biased = int((gradient > 0).sum())
     n_top = min(round(share * len(order)), n_biased)
     sizes = np.abs(resampled_seats(ablation, draws))
-    falls = np.vstack([ablation["ablation"], sizes[:, :1] - sizes[:, 1:]])[:, order]
+    full = sizes[:, :1]
+    without = sizes[:, 1:]
+    falls = np.vstack([ablation["ablation"], full - without])
+    falls = falls[:, order]
+    of_top = falls[:, :n_top].sum(1)
     total = falls[:, :n_biased].sum(1)
-    falls_at_all = total > 0
-    shares = np.where(falls_at_all, falls[:, :n_top].sum(1) / np.where(falls_at_all, total, 1), 0)
-    return percentile_interval(shares[0], shares[1:], n=len(ablation["in_x"]), unit="words")
+    shares = np.zeros_like(total)
+    np.divide(of_top, total, out=shares, where=total > 0)
+    n_words = len(ablation["in_x"])
+    return percentile_interval(shares[0], shares[1:], n=n_words, unit="words")
 
 
 # ---- 02: heads patched, beside their gradient
@@ -300,19 +344,23 @@ def agreement(patched: dict, kind: str) -> dict[str, stats.Estimate]:
 
     patched   what patching.measure returns
     """
-    gradient = patched["gradient"].reshape(2, -1).astype(float)
-    fall = patching.falls(patched, kind).reshape(2, -1)
+    gradient, other_gradient = patched["gradient"].reshape(2, -1).astype(float)
+    fall, other_fall = patching.falls(patched, kind).reshape(2, -1)
     pairs = {
-        SAME: (gradient[0], fall[0], gradient[1], fall[1]),
-        OTHER: (gradient[0], fall[1], gradient[1], fall[0]),
-        ITSELF: (fall[0], fall[1], fall[1], fall[0]),
+        SAME: (gradient, fall, other_gradient, other_fall),
+        OTHER: (gradient, other_fall, other_gradient, fall),
+        ITSELF: (fall, other_fall, other_fall, fall),
     }
-    return {name: stats.bootstrap(_mean_rank_correlation, *of) for name, of in pairs.items()}
+    found = {}
+    for name, of_halves in pairs.items():
+        found[name] = stats.bootstrap(_mean_rank_correlation, *of_halves)
+    return found
 
 
 def _mean_rank_correlation(x, y, other_x, other_y, axis: int = -1):
-    of_both = [stats.rank_correlation(x, y, axis), stats.rank_correlation(other_x, other_y, axis)]
-    return np.mean(of_both, axis=0)
+    of_one = stats.rank_correlation(x, y, axis)
+    of_other = stats.rank_correlation(other_x, other_y, axis)
+    return np.mean([of_one, of_other], axis=0)
 
 
 # ---- 03: heads that are called biased, on sentences and their twins
@@ -333,27 +381,37 @@ class Experiment:
         A kind of which there is no head is left out.
         """
         scores = self.scored["scores"]
-        both = {"biased": heads.positive(scores), "regular": heads.positive(-scores)}
-        return {kind: chosen for kind, chosen in both.items() if chosen}
+        found = {}
+        biased = heads.positive(scores)
+        if biased:
+            found["biased"] = biased
+        regular = heads.positive(-scores)
+        if regular:
+            found["regular"] = regular
+        return found
 
     @cached_property
     def tests(self) -> dict[str, pd.DataFrame]:
         """The paper's test of either kind of heads, and the same by other units."""
-        raw = self.weights["raw"]
-        return {kind: counter.test(raw, chosen, self.pairs) for kind, chosen in self.kinds.items()}
+        tested = {}
+        for kind, chosen in self.kinds.items():
+            tested[kind] = counter.test(self.weights["raw"], chosen, self.pairs)
+        return tested
 
     def favours(self, kind: str) -> stats.Estimate:
         """By how much this kind of heads attends more to the original, as the paper tests it: in
         percentage points of attention.
         """
         row = self.tests[kind].loc["sentence"]
-        ends = (float(row[name]) for name in ("difference", "low", "high"))
-        return stats.Estimate(*ends, n=int(row["n"]), unit="sentences") * 100
+        value, low, high = row[["difference", "low", "high"]].astype(float).tolist()
+        share = stats.Estimate(value, low, high, int(row["n"]), "sentences")
+        return share * 100
 
     @cached_property
     def shifts(self) -> dict[tuple[str, str], stats.Estimate]:
         """The same of either kind and their contrast, with both groups of people weighted alike."""
-        return counter.shifts(counter.cells(self.weights, self.pairs), self.kinds)
+        cells = counter.cells(self.weights, self.pairs)
+        return counter.shifts(cells, self.kinds)
 
     @cached_property
     def by_head(self) -> pd.DataFrame:
@@ -363,7 +421,8 @@ class Experiment:
 
 def experiment(run, name: str, bias: str, source: str) -> Experiment:
     """The experiment of a `Run` on a model and a bias; source: as in counter.sentences."""
-    scored = run.measured(heads.measure, *heads.arguments(run, name, bias))
+    about = heads.arguments(run, name, bias)
+    scored = run.measured(heads.measure, *about)
     n = run.sizes.counter_sentences
     pairs, weights = run.measured(counter.measure, name, bias, source, n, run.seed)
     return Experiment(name, bias, scored, pairs, weights)

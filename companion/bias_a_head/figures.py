@@ -25,17 +25,43 @@ def distribution(ax, scores: np.ndarray, title: str, bins=24):
     Triangles mark the three highest; beyond the dashed line a head stands out.
     """
     values = scores.ravel()
-    bars = {"color": look.NEITHER, "edgecolor": "white", "linewidth": 0.4}
-    sns.histplot(x=values, bins=bins, kde=True, ax=ax, **bars)
+    sns.histplot(
+        x=values,
+        bins=bins,
+        kde=True,
+        ax=ax,
+        color=look.NEITHER,
+        edgecolor="white",
+        linewidth=0.4,
+    )
     sns.rugplot(x=values, height=0.03, color=DARK, linewidth=0.6, ax=ax)
     look.mark(ax, color=DARK)
     look.mark(ax, estimators.upper_fence(scores), color=look.BAD, linestyle="--")
     highest = _three_highest(scores)
-    at = [scores[layer - 1, head - 1] for layer, head in highest]
-    ax.plot(at, [0] * len(at), "v", color=look.BAD, markersize=6, clip_on=False, zorder=4)
-    names = "\n".join(["highest", *(f"{layer}-{head}" for layer, head in highest)])
-    corner = {"ha": "right", "va": "top", "transform": ax.transAxes}
-    ax.text(0.99, 0.97, names, fontsize=8, color=look.BAD, **corner)
+    at = []
+    names = "highest"
+    for layer, head in highest:
+        at.append(scores[layer - 1, head - 1])
+        names += f"\n{layer}-{head}"
+    ax.plot(
+        at,
+        [0] * len(at),
+        "v",
+        color=look.BAD,
+        markersize=6,
+        clip_on=False,
+        zorder=4,
+    )
+    ax.text(
+        0.99,
+        0.97,
+        names,
+        fontsize=8,
+        color=look.BAD,
+        ha="right",
+        va="top",
+        transform=ax.transAxes,
+    )
     ax.locator_params(axis="x", nbins=5)
     ax.set(title=title, xlabel="bias score", ylabel="heads")
     ax.margins(x=0.08)
@@ -48,10 +74,18 @@ def head_map(ax, values: np.ndarray, label: str, low: float, high: float, colors
     label       of the colour bar, which is drawn to the right of the axes `beside`
     """
     n_layers, n_heads = values.shape
-    extent = (0.5, n_heads + 0.5, 0.5, n_layers + 0.5)
-    image = ax.imshow(values, cmap=colors, vmin=low, vmax=high, origin="lower", extent=extent)
-    ax.set_xticks(range(1, n_heads + 1, max(1, n_heads // 12)))
-    ax.set_yticks(range(1, n_layers + 1, max(1, n_layers // 12)))
+    image = ax.imshow(
+        values,
+        cmap=colors,
+        vmin=low,
+        vmax=high,
+        origin="lower",
+        extent=(0.5, n_heads + 0.5, 0.5, n_layers + 0.5),
+    )
+    every_head = max(1, n_heads // 12)
+    every_layer = max(1, n_layers // 12)
+    ax.set_xticks(range(1, n_heads + 1, every_head))
+    ax.set_yticks(range(1, n_layers + 1, every_layer))
     ax.set(xlabel="head", ylabel="layer")
     ax.tick_params(labelsize=7, length=2)
     ax.grid(visible=False)
@@ -78,12 +112,20 @@ def heatmap(
     """
     shown = scores.clip(min=0)
     head_map(ax, shown, "bias score", 0, max(darkest, 1e-9), look.HEAT, beside)
-    frames = dict.fromkeys(_three_highest(scores), DARK) if framed is None else framed
-    for (layer, head), color in frames.items():
-        ax.add_patch(_cell(layer, head, fill=False, edgecolor=color, linewidth=1.2))
+    if framed is None:
+        framed = dict.fromkeys(_three_highest(scores), DARK)
+    for (layer, head), color in framed.items():
+        frame = _cell(layer, head, fill=False, edgecolor=color, linewidth=1.2)
+        ax.add_patch(frame)
     cells = [_cell(layer, head) for layer, head in hatched]
-    style = {"facecolor": "none", "edgecolor": HATCHES, "hatch": "///", "linewidth": 0}
-    ax.add_collection(PatchCollection(cells, **style))
+    hatches = PatchCollection(
+        cells,
+        facecolor="none",
+        edgecolor=HATCHES,
+        hatch="///",
+        linewidth=0,
+    )
+    ax.add_collection(hatches)
     ax.set_title(title)
 
 
@@ -93,7 +135,8 @@ def _three_highest(scores: np.ndarray) -> list[tuple[int, int]]:
 
 def _cell(layer: int, head: int, **style) -> plt.Rectangle:
     """The square of a head in a heatmap."""
-    return plt.Rectangle((head - 0.5, layer - 0.5), 1, 1, **style)
+    corner = (head - 0.5, layer - 0.5)
+    return plt.Rectangle(corner, 1, 1, **style)
 
 
 def edges(ax, words: list[str], start: int, weights, color: str, at: int | None = None):
@@ -104,12 +147,25 @@ def edges(ax, words: list[str], start: int, weights, color: str, at: int | None 
     for i, (word, weight) in enumerate(zip(words, weights)):
         is_strong = at in (None, i)
         strength = 0.15 + 0.85 * weight if is_strong else 0.4
-        width = 0.4 + 5 * weight
-        ax.plot([0, 1], [start, i], color=color, linewidth=width, alpha=float(strength))
-        name = {"color": color, "fontweight": "bold"} if i == at else {}
-        ax.text(1.05, i, f"{word}  {weight:.2f}", va="center", fontsize=8, **name)
-    name = {"ha": "right", "va": "center", "fontweight": "bold"}
-    ax.text(-0.05, start, words[start], fontsize=8, **name)
+        ax.plot(
+            [0, 1],
+            [start, i],
+            color=color,
+            linewidth=0.4 + 5 * weight,
+            alpha=float(strength),
+        )
+        name = ax.text(1.05, i, f"{word}  {weight:.2f}", va="center", fontsize=8)
+        if i == at:
+            name.set(color=color, fontweight="bold")
+    ax.text(
+        -0.05,
+        start,
+        words[start],
+        fontsize=8,
+        ha="right",
+        va="center",
+        fontweight="bold",
+    )
     ax.set(xlim=(-0.85, 1.85), ylim=(len(words) - 0.5, -0.5))
     ax.axis("off")
 
@@ -129,8 +185,18 @@ def jobs_without_a_head(
     figure, (points, heads_of_layer) = look.panels(2, width=4.1, height=3.2)
     colors = {"mostly women": look.FEMALE, "mostly men": look.MALE}
     kinds = np.where(share > 50, *colors)
-    style = {"palette": colors, "size": 4, "alpha": 0.8, "jitter": 0.25, "legend": False}
-    sns.stripplot(x=changes[head], y=kinds, hue=kinds, order=list(colors), ax=points, **style)
+    sns.stripplot(
+        x=changes[head],
+        y=kinds,
+        hue=kinds,
+        order=list(colors),
+        ax=points,
+        palette=colors,
+        size=4,
+        alpha=0.8,
+        jitter=0.25,
+        legend=False,
+    )
     odds = "change of the log2 odds she : he"
     points.set(title=f"without head {layer}-{head}", xlabel=odds, ylabel="")
     look.dots(heads_of_layer, gaps.values(), list(gaps), color=look.PALE)
@@ -160,8 +226,15 @@ def next_sentences(follows: pd.DataFrame):
     for label, (color, lift, marker) in kinds.items():
         points = follows[follows.label == label]
         places = [contexts.index(context) - lift for context in points.context]
-        style = {"s": 46, "color": color, "marker": marker, "zorder": 3}
-        ax.scatter(points.probability, places, label=label.replace("_", "-"), **style)
+        ax.scatter(
+            points.probability,
+            places,
+            label=label.replace("_", "-"),
+            s=46,
+            color=color,
+            marker=marker,
+            zorder=3,
+        )
     look.rows(ax, contexts)
     look.mark(ax, 0.5)
     ax.set(xlabel="p(next sentence)", xlim=(-0.03, 1.03))
@@ -187,9 +260,12 @@ def fig1(scores: dict, texts: dict):
     """
     figure, axes = look.panels(4, width=3.3, height=3.1, sharex="row", sharey="row")
     for i, (ax, key) in enumerate(zip(axes, scores)):
-        of_bias = [scores[other].ravel() for other in scores if other[1] == key[1]]
-        bins = np.histogram_bin_edges(np.concatenate(of_bias), 40)  # the same for both models
-        distribution(ax, scores[key], _panel(1, i, key, texts), bins)
+        _, bias = key
+        of_bias = [scores[other].ravel() for other in scores if other[1] == bias]
+        of_bias = np.concatenate(of_bias)
+        bins = np.histogram_bin_edges(of_bias, 40)  # the same for both models
+        title = _panel(1, i, key, texts)
+        distribution(ax, scores[key], title, bins)
     return figure
 
 
@@ -201,7 +277,8 @@ def fig2(scores: dict, texts: dict, hatched: dict):
     figure, axes = look.panels(4, width=3.1, height=3.1)
     for i, (ax, key) in enumerate(zip(axes, scores)):
         # one scale for both models, drawn beside the second
-        darkest = max(scores[other].max() for other in scores if other[1] == key[1])
+        _, bias = key
+        darkest = max(scores[other].max() for other in scores if other[1] == bias)
         beside = axes[i - 1 : i + 1] if i % 2 else ()
         title = _panel(2, i, key, texts)
         heatmap(ax, scores[key], title, darkest, hatched[key], beside=beside)
@@ -216,11 +293,14 @@ def intervals(frames: dict, texts: dict):
     figure, axes = look.panels(4, width=3.3, height=3.1, sharey="row")
     for ax, ((name, bias), frame) in zip(axes, frames.items()):
         place = np.arange(1, len(frame) + 1)
-        color = np.select([frame.low > 0, frame.high < 0], [look.BAD, look.GOOD], look.PALE)
+        is_above = frame.low > 0
+        is_below = frame.high < 0
+        color = np.select([is_above, is_below], [look.BAD, look.GOOD], look.PALE)
         ax.vlines(place, frame.low, frame.high, color=color, linewidth=1.2)
         ax.scatter(place, frame.score, s=5, color=DARK, zorder=3, linewidth=0)
         look.mark(ax, upright=False, color=DARK, linestyle="-")
-        share = len(estimators.heads_including_zero(frame)) / len(frame)
+        including_zero = estimators.heads_including_zero(frame)
+        share = len(including_zero) / len(frame)
         title = f"{name}, {bias}: {share:.0%} include 0\n{texts[name, bias]}"
         ax.set(title=title, xlabel="head, by its score", ylabel="bias score")
     return figure
@@ -237,14 +317,22 @@ def ablation(ablations: dict, texts: dict):
     ends = {}
     for key in ("gradient", "ablation"):
         every = np.concatenate([result[key] for result in ablations.values()])
-        ends[key] = 1.15 * np.array([every.min(), every.max()])
+        ends[key] = (1.15 * every.min(), 1.15 * every.max())
     figure, axes = look.panels(2, width=4.2, height=4.1)
     for ax, (name, result) in zip(axes, ablations.items()):
-        ax.set(title=texts[name], xlim=ends["gradient"], ylim=ends["ablation"])
-        ax.set(xlabel="bias score (gradient)", ylabel="fall of |SEAT| when switched off")
-        strongest = np.argsort(-np.abs(result["ablation"]))[:2]
-        names = {i: "{}-{}".format(*result["heads"][i]) for i in strongest}
-        two_numbers(ax, result["gradient"], result["ablation"], names)
+        ax.set(
+            title=texts[name],
+            xlim=ends["gradient"],
+            ylim=ends["ablation"],
+            xlabel="bias score (gradient)",
+            ylabel="fall of |SEAT| when switched off",
+        )
+        falls = result["ablation"]
+        names = {}
+        for i in np.argsort(-np.abs(falls))[:2]:
+            layer, head = result["heads"][i]
+            names[i] = f"{layer}-{head}"
+        two_numbers(ax, result["gradient"], falls, names)
     return figure
 
 
@@ -253,8 +341,16 @@ def two_numbers(ax, x: np.ndarray, y: np.ndarray, names: dict[int, str]):
     ax.axline((0, 0), slope=1, color=look.NEITHER, linewidth=0.8, linestyle=":")
     for upright in (True, False):
         look.mark(ax, upright=upright, linestyle="-", linewidth=0.5)
-    colors = np.where((x > 0) == (y > 0), DARK, look.BAD)
-    ax.scatter(x, y, s=16, c=colors, alpha=0.8, edgecolor="white", linewidth=0.4)
+    is_same_sign = (x > 0) == (y > 0)
+    ax.scatter(
+        x,
+        y,
+        s=16,
+        c=np.where(is_same_sign, DARK, look.BAD),
+        alpha=0.8,
+        edgecolor="white",
+        linewidth=0.4,
+    )
     ax.locator_params(nbins=6)
     look.name_points(ax, x, y, names)
 
@@ -271,7 +367,12 @@ def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
     figure, axes = look.panels(4, width=3.3, height=3.1, sharey=True)
     for ax, (key, result) in zip(axes, results.items()):
         name, bias = key
-        carried, chance = zip(*(estimators.share_carried(result, share) for share in shares))
+        carried = []
+        chance = []
+        for share in shares:
+            of_highest, of_random = estimators.share_carried(result, share)
+            carried.append(of_highest)
+            chance.append(of_random)
         look.band(ax, percent, carried, look.BAD, label="gradient, other half")
         ax.plot(percent, chance, ":", color=DARK, label="random biased heads")
         if bias == "gender":
@@ -282,8 +383,12 @@ def small_set(results: dict, ablations: dict, texts: dict, shares: np.ndarray):
             ax.plot(percent, removed, "--", color=look.SKY, label="removed one by one")
         look.mark(ax, 100 * estimators.SMALL, linestyle="-")
         look.mark(ax, most, upright=False, linestyle="-")
-        ax.set(title=f"{name}, {bias}\n{texts[key]}", ylim=(0, 1.25))
-        ax.set(xlabel="highest heads, percent of all", ylabel="share carried")
+        ax.set(
+            title=f"{name}, {bias}\n{texts[key]}",
+            ylim=(0, 1.25),
+            xlabel="highest heads, percent of all",
+            ylabel="share carried",
+        )
     axes[0].legend(fontsize=7, loc="lower right")
     return figure
 
@@ -300,16 +405,17 @@ def patching(agreements: dict[str, dict[str, dict]]):
 
     agreements   {model: {kind of patch: estimators.agreement}}
     """
-    styles = {
-        estimators.SAME: {"color": look.BAD, "fmt": "o"},
-        estimators.OTHER: {"color": look.PALE, "fmt": "o"},
-        estimators.ITSELF: {"color": DARK, "fmt": "|"},
-    }
+    styles = (
+        (estimators.SAME, look.BAD, "o", -0.2),
+        (estimators.OTHER, look.PALE, "o", 0),
+        (estimators.ITSELF, DARK, "|", 0.2),
+    )
     figure, axes = look.panels(len(agreements), height=2.9, sharey=True)
     for ax, (model, kinds) in zip(axes, agreements.items()):
-        for shift, (name, style) in zip((-0.2, 0, 0.2), styles.items()):
+        for name, color, marker, shift in styles:
             ranks = [found[name] for found in kinds.values()]
-            look.dots(ax, ranks, np.arange(len(ranks)) + shift, label=name, **style)
+            places = np.arange(len(ranks)) + shift
+            look.dots(ax, ranks, places, label=name, color=color, fmt=marker)
         look.rows(ax, [PATCHES[kind] for kind in kinds])
         look.mark(ax)
         ax.set(title=model, xlabel="rank correlation over heads", xlim=(-0.25, 1.05))
@@ -327,11 +433,12 @@ SENTENCES = ["original", "counter"]
 def fig4(one: estimators.Experiment):
     """Fig. 4 of one study: means, differences by unit, and t by head."""
     is_biased = one.scored["p"] < estimators.CHANCE
-    names = {kind: kind if is_biased else UNNAMED[kind] for kind in KINDS}
+    names = dict(zip(KINDS, KINDS)) if is_biased else UNNAMED
     ratios = {"width_ratios": [0.35, 0.35, 1.1, 1.1]}
     figure, axes = look.panels(4, width=2.6, height=3.5, gridspec_kw=ratios)
+    contrast = one.shifts.get(("raw", "contrast"))
     _means(axes[:2], one.tests, names)
-    _differences(axes[2], one.tests, one.shifts.get(("raw", "contrast")), names)
+    _differences(axes[2], one.tests, contrast, names)
     _by_head(axes[3], one.by_head, one.scored["scores"], names["biased"])
     axes[0].set_title(f"{estimators.seat_text(one.scored)}\nN = {len(one.pairs)}")
     look.legend_below(figure, axes[2], 2)
@@ -344,13 +451,18 @@ def _means(axes, tests: dict, names: dict[str, str]):
     There is a panel for each kind of heads. All axes have one length, but are cut where their
     values are.
     """
+    columns = [*SENTENCES, "difference", "low", "high"]
     rows = {}
+    reaches = []
     for kind, tested in tests.items():
-        rows[kind] = 100 * tested.loc["sentence", [*SENTENCES, "difference", "low", "high"]]
-    reach = max(abs(row["difference"]) + (row["high"] - row["low"]) / 2 for row in rows.values())
+        row = 100 * tested.loc["sentence", columns]
+        half = (row["high"] - row["low"]) / 2
+        reaches.append(abs(row["difference"]) + half)
+        rows[kind] = row
+    reach = max(reaches)
     for ax, (kind, row) in zip(axes, rows.items()):
-        half = (row["high"] - row["low"]) / 4
-        means = [(mean, mean - half, mean + half) for mean in row[SENTENCES]]
+        quarter = (row["high"] - row["low"]) / 4
+        means = [(mean, mean - quarter, mean + quarter) for mean in row[SENTENCES]]
         look.dots(ax, means, [0, 1], upright=True, fmt="o-", color=KINDS[kind])
         _said_of_test(ax, names[kind], tests[kind])
         middle = row[SENTENCES].mean()
@@ -366,12 +478,23 @@ def _means(axes, tests: dict, names: dict[str, str]):
 def _said_of_test(ax, name: str, tested: pd.DataFrame):
     """t and p above, the name and number of heads below, and a mark that the axis is cut."""
     row = tested.loc["sentence"]
-    p = f"p = {row['p']:.2g}" if row["p"] >= 0.001 else "p < .001"
+    p = "p < .001"
+    if row["p"] >= 0.001:
+        p = f"p = {row['p']:.2g}"
+    found = f"t = {row['t']:.2f}\n{p}"
+    heads_of_kind = f"{name}\n{tested.attrs['heads']} heads"
     place = {"ha": "center", "fontsize": 8.5, "transform": ax.transAxes}
-    ax.text(0.57, 0.98, f"t = {row['t']:.2f}\n{p}", va="top", **place)
-    ax.text(0.57, 0.04, f"{name}\n{tested.attrs['heads']} heads", va="bottom", **place)
-    cut = [(-1, -0.5), (1, 0.5)]
-    ax.plot(0, 0.04, marker=cut, markersize=9, color="black", clip_on=False, transform=ax.transAxes)
+    ax.text(0.57, 0.98, found, va="top", **place)
+    ax.text(0.57, 0.04, heads_of_kind, va="bottom", **place)
+    ax.plot(
+        0,
+        0.04,
+        marker=[(-1, -0.5), (1, 0.5)],
+        markersize=9,
+        color="black",
+        clip_on=False,
+        transform=ax.transAxes,
+    )
 
 
 def _differences(ax, tests: dict, contrast: stats.Estimate | None, names: dict[str, str]):
@@ -399,9 +522,21 @@ def _by_head(ax, by_head: pd.DataFrame, scores: np.ndarray, positive: str):
     reach = float(np.abs(t).max())
     head_map(ax, t, "t (original > counter)", -reach, reach, look.DIVERGING, [ax])
     passed = by_head[by_head["q"] < 0.05]
-    ring = {"s": 34, "facecolors": "none", "edgecolors": "black", "linewidths": 1}
-    ax.scatter(passed["head"], passed["layer"], **ring)
+    ax.scatter(
+        passed["head"],
+        passed["layer"],
+        s=34,
+        facecolors="none",
+        edgecolors="black",
+        linewidths=1,
+    )
     layers, places = 1 + np.argwhere(scores > 0).T
-    ax.hlines(layers - 0.43, places - 0.38, places + 0.38, color="#444444", linewidth=1.1)
+    ax.hlines(
+        layers - 0.43,
+        places - 0.38,
+        places + 0.38,
+        color="#444444",
+        linewidth=1.1,
+    )
     ax.set_title(f"By head: {len(passed)} above 0 (ring)")
     ax.set_xlabel(f"head (underlined: {positive})")

@@ -35,7 +35,8 @@ def table1_plane(masks: pd.DataFrame, full: pd.Series, sizes: tuple[int, int, in
     figure, axes = look.panels(2, height=3.8, sharey=True)
     for ax, size, title in zip(axes, (three, dose), titles):
         for strategy, color in STRATEGIES.items():
-            rows = masks[(masks["strategy"] == strategy) & (masks["k"] == size)]
+            is_here = (masks["strategy"] == strategy) & (masks["k"] == size)
+            rows = masks[is_here]
             ax.plot(
                 rows["pppl_sample"],
                 rows["seat"],
@@ -146,9 +147,10 @@ def amplified(by_factor: dict, random: tuple, masked: tuple, full: pd.Series, th
     figure, axes = look.panels(2)
     factors = list(by_factor)
     for i, (ax, start) in enumerate(zip(axes, (full["seat"], full["pppl_sample"]))):
+        lowest = [both[i] for both in by_factor.values()]
         look.dots(
             ax,
-            [both[i] for both in by_factor.values()],
+            lowest,
             factors,
             upright=True,
             color=STRATEGIES["bottom"],
@@ -198,19 +200,22 @@ def glue_changes(changes: pd.DataFrame, theirs: pd.DataFrame, learned: list, ran
     random_of   {mask: the mask of as many random heads}
     """
     run = [row for row in theirs.index if row in changes.index]
-    names = run + [row for row in theirs.index if row not in run]
+    not_run = [row for row in theirs.index if row not in changes.index]
+    names = run + not_run
     means = changes.groupby("row").mean()
-    # an interval of few seeds may leave the frame
-    reach = 1.3 * np.nanmax(np.abs(pd.concat([theirs, means[list(random_of)]])))
+    drawn = pd.concat([theirs, means[list(random_of)]])
+    reach = 1.3 * np.nanmax(np.abs(drawn))  # an interval of few seeds may leave the frame
     figure, axes = look.panels(2, height=4.6, sharex=True, sharey=True)
-    for ax, (mask, random), shade in zip(axes, random_of.items(), (look.SKY, look.BAD)):
+    shades = (look.SKY, look.BAD)
+    for ax, (mask, random), shade in zip(axes, random_of.items(), shades):
         for y, row in enumerate(run):
             color = shade if row in learned else look.NEITHER
             seeds = changes.loc[row, mask]
             look.dots(ax, [stats.mean(seeds)], [y], color=color, markersize=7)
             ax.plot(seeds, [y] * len(seeds), ".", color=color, alpha=0.5)
             if random in changes:
-                ax.plot(means.loc[row, random], y, "kD", fillstyle="none", markersize=5)
+                of_random = means.loc[row, random]
+                ax.plot(of_random, y, "kD", fillstyle="none", markersize=5)
         ax.plot(theirs.loc[names, mask], range(len(names)), "kx", markersize=5)
         look.mark(ax, color="black")
         look.rows(ax, names)
@@ -219,17 +224,33 @@ def glue_changes(changes: pd.DataFrame, theirs: pd.DataFrame, learned: list, ran
             xlabel="change of the score, masked less unmasked",
             xlim=(-reach, reach),
         )
-    marks = {"paper, BERT-base": {"color": "black", "marker": "x", "linestyle": ""}}
-    if run:
-        mean = "mean over seeds (blue: Top-3, orange: All), 95 % interval; dots: seeds"
-        marks[mean] = {"color": look.SKY, "marker": "o"}
-        marks["unmasked model has learned nothing"] = {"color": look.NEITHER, "marker": "o"}
-        open_diamond = {"marker": "D", "fillstyle": "none", "markersize": 5}
-        marks["as many random heads"] = marks["paper, BERT-base"] | open_diamond
-    for label, style in marks.items():
-        axes[0].plot([], [], label=label, **style)
+    _name_marks(axes[0], bool(run))
     look.legend_below(figure, axes[0], 2)
     return figure
+
+
+def _name_marks(ax, are_run: bool):
+    """The marks of `glue_changes` for the legend, without data; are_run: of our models too."""
+    ax.plot([], [], "x", color="black", label="paper, BERT-base")
+    if not are_run:
+        return
+    ax.plot(
+        [],
+        [],
+        "o-",
+        color=look.SKY,
+        label="mean over seeds (blue: Top-3, orange: All), 95 % interval; dots: seeds",
+    )
+    ax.plot([], [], "o-", color=look.NEITHER, label="unmasked model has learned nothing")
+    ax.plot(
+        [],
+        [],
+        "D",
+        color="black",
+        fillstyle="none",
+        markersize=5,
+        label="as many random heads",
+    )
 
 
 # ---- 06: debiased models and LLaMA
@@ -250,9 +271,8 @@ def heads_of_models(scores: dict[str, np.ndarray], hatched: list, framed: list[d
 
 def fig67(scores: dict[str, np.ndarray]):
     """Fig. 6 and 7: `distribution` of base and chat models, on the same axes and bins."""
-    are_several = len(scores) > 1
-    shared = {"sharex": are_several, "sharey": are_several}
-    figure, axes = look.panels(len(scores), width=4.2, height=3.2, **shared)
+    n = len(scores)
+    figure, axes = look.panels(n, width=4.2, height=3.2, sharex=n > 1, sharey=n > 1)
     every = np.concatenate([of_model.ravel() for of_model in scores.values()])
     bins = np.histogram_bin_edges(every, 40)
     for ax, (title, of_model) in zip(axes, scores.items()):
@@ -268,11 +288,14 @@ def before_and_after(
     followed   (layer, head) of those that are ringed and named
     reach      of both axes, one for panels that are compared
     """
-    flat = before.ravel(), after.ravel()
+    x = before.ravel()
+    y = after.ravel()
+    _, n_heads = before.shape
     names = {}
     for layer, head in followed:
-        names[(layer - 1) * before.shape[1] + head - 1] = f"{layer}-{head}"
-    ringed = [scores[list(names)] for scores in flat]
-    ax.plot(*ringed, "o", fillstyle="none", color=look.GOOD, markersize=7)
+        place = (layer - 1) * n_heads + head - 1
+        names[place] = f"{layer}-{head}"
+    ringed = list(names)
+    ax.plot(x[ringed], y[ringed], "o", fillstyle="none", color=look.GOOD, markersize=7)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), ylabel="bias score now")
-    two_numbers(ax, *flat, names)
+    two_numbers(ax, x, y, names)

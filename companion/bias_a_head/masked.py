@@ -33,7 +33,8 @@ def rows_by_name(masks: pd.DataFrame, sizes: tuple[int, int, int]) -> dict[str, 
     }
     rows = {}
     for name, (strategy, n_heads) in strategies.items():
-        rows[name] = masks[(masks["strategy"] == strategy) & (masks["k"] == n_heads)]
+        is_in_row = (masks["strategy"] == strategy) & (masks["k"] == n_heads)
+        rows[name] = masks[is_in_row]
     return rows
 
 
@@ -43,10 +44,14 @@ def seat_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
 
     The first row is as measured; the others have target words resampled.
     """
-    measured = {"s": np.stack(masks["associations"]), "in_x": masks["in_x"].iloc[0].astype(bool)}
-    sizes = np.vstack([masks["seat"], np.abs(estimators.resampled_seats(measured, draws))])
-    full = masks[masks["strategy"] == "full"].reset_index().set_index("half")["index"]
-    return sizes - sizes[:, full[masks["half"]].to_numpy()]
+    s = np.stack(masks["associations"])
+    in_x = masks["in_x"].iloc[0].astype(bool)
+    resampled = estimators.resampled_seats({"s": s, "in_x": in_x}, draws)
+    sizes = np.vstack([masks["seat"], np.abs(resampled)])
+    full = masks[masks["strategy"] == "full"].reset_index()
+    full_of_half = full.set_index("half")["index"]
+    full_of_row = full_of_half[masks["half"]].to_numpy()
+    return sizes - sizes[:, full_of_row]
 
 
 def fact_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
@@ -55,12 +60,15 @@ def fact_changes(masks: pd.DataFrame, draws: int = 1_000) -> np.ndarray:
     The first row is as measured; the others have pairs of sentences resampled. nan where the model
     has no such pronouns.
     """
-    right = (np.stack(masks["facts"]) > 0).reshape(len(masks), -1, 2).mean(2)
-    n = right.shape[1]
+    is_right = np.stack(masks["facts"]) > 0
+    right = is_right.reshape(len(masks), -1, 2).mean(2)
+    _, n = right.shape
     if not n:
         return np.full((1 + draws, len(masks)), np.nan)
-    weights = np.vstack([np.ones(n), stats.bootstrap_weights(n, draws, seed=0)])
-    return weights @ (right - right[0]).T / n
+    resampled = stats.bootstrap_weights(n, draws, seed=0)
+    weights = np.vstack([np.ones(n), resampled])
+    gained = right - right[0]
+    return weights @ gained.T / n
 
 
 def mean_change(
@@ -76,7 +84,8 @@ def mean_change(
     values = _mean_over_rows(changes, rows)
     if less is not None:
         values = values - _mean_over_rows(changes, less)
-    return estimators.percentile_interval(values[0], values[1:], n=_how_many(rows, unit), unit=unit)
+    n = _how_many(rows, unit)
+    return estimators.percentile_interval(values[0], values[1:], n=n, unit=unit)
 
 
 def _how_many(masks: pd.DataFrame, unit: str) -> int:
@@ -107,14 +116,18 @@ def change_at_equal_pppl(
     random = random[n_sizes == n_sizes.max()]
     cost = np.log(masks["pppl_sample"])
     wanted = cost[rows.index].mean()
+    unchanged = np.zeros((len(changes), 1))  # the full model
     interpolated = []
     for _, of_draw in random.groupby("draw"):
         x = np.append(cost.iloc[0], cost[of_draw.index])
-        y = np.hstack([np.zeros((len(changes), 1)), changes[:, of_draw.index]])
+        y = np.hstack([unchanged, changes[:, of_draw.index]])
         order = np.argsort(x, kind="stable")
-        values = [np.interp(wanted, x[order], row[order], right=np.nan) for row in y]
+        x = x[order]
+        y = y[:, order]
+        values = [np.interp(wanted, x, row, right=np.nan) for row in y]
         interpolated.append(values)
-    of_random = masking.mean_over_masks(np.array(interpolated).T)
+    interpolated = np.array(interpolated).T
+    of_random = masking.mean_over_masks(interpolated)
     values = changes[:, rows.index].mean(1) - of_random
     n = _how_many(rows, "target words")
     return estimators.percentile_interval(values[0], values[1:], n=n, unit="target words")
@@ -128,20 +141,24 @@ def pppl_ratio(
     1.02 is two percent worse. The interval is over lines; of random masks, which read a sample of
     the lines, over draws.
     """
-    full = masks.iloc[[0]]
+    full = masks.iloc[0]
     if rows["strategy"].iloc[0].startswith("random"):
-        ratios = rows["pppl_sample"].to_numpy() / full["pppl_sample"].iloc[0]
-        value, low, high = (float(np.exp(end)) for end in stats.mean(np.log(ratios)))
+        ratios = rows["pppl_sample"].to_numpy() / full["pppl_sample"]
+        mean = stats.mean(np.log(ratios))
+        value, low, high = (float(np.exp(end)) for end in mean)
         return stats.Estimate(value, low, high, len(rows), "draws")
+    if start is None:
+        start = masks.iloc[[0]]
     ours = np.stack(rows["likelihoods"]).mean(0)
-    theirs = np.stack((full if start is None else start)["likelihoods"]).mean(0)
-    lengths = full["lengths"].iloc[0]
-    return replace(stats.bootstrap(_ratio, ours, theirs, lengths, draws=1_000), unit="lines")
+    theirs = np.stack(start["likelihoods"]).mean(0)
+    ratio = stats.bootstrap(_ratio, ours, theirs, full["lengths"], draws=1_000)
+    return replace(ratio, unit="lines")
 
 
 def _ratio(masked: np.ndarray, plain: np.ndarray, lengths: np.ndarray) -> float:
     """The ratio of two perplexities, from log likelihoods and numbers of tokens per line."""
-    return np.exp((plain.sum() - masked.sum()) / lengths.sum())
+    lost = plain.sum() - masked.sum()
+    return np.exp(lost / lengths.sum())
 
 
 # ---- GLUE
@@ -157,7 +174,9 @@ def score_change(runs: pd.DataFrame, mask: str, less: str) -> stats.Estimate:
     runs = runs[runs["row"].isin(first_metric)]
     scores = runs.pivot(index=["task", "seed"], columns="mask", values="score")
     both = scores.reindex(columns=[mask, less])
-    changes = (both[mask] - both[less]).unstack("seed").dropna()
-    if changes.empty:
+    changes = both[mask] - both[less]
+    of_every_seed = changes.unstack("seed").dropna()
+    if of_every_seed.empty:
         return stats.Estimate(np.nan)
-    return replace(stats.mean(changes.mean()), unit="seeds")
+    by_seed = of_every_seed.mean()
+    return replace(stats.mean(by_seed), unit="seeds")

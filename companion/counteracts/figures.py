@@ -63,10 +63,14 @@ def bars(by_model: dict[str, pd.DataFrame], k: int):
         means = tables.bars(table).set_index(["dominated", "gender"])
         for ax, dominated in zip(axes[2 * row :], GROUPS):
             _draw_bars(ax, means.loc[dominated])
-            silent = "" if means["value"].any() else f": no gendered token among the top {k}"
-            ax.set_title(f"{name}, {dominated}-dominated occupations{silent}", fontsize=9)
-        top = max(0.05, axes[2 * row].get_ylim()[1])  # tiny bars are not blown up
-        axes[2 * row].set(ylabel="probability", ylim=(0, top))
+            title = f"{name}, {dominated}-dominated occupations"
+            if not means["value"].any():
+                title += f": no gendered token among the top {k}"
+            ax.set_title(title, fontsize=9)
+        first = axes[2 * row]
+        _, top = first.get_ylim()
+        top = max(0.05, top)  # tiny bars are not blown up
+        first.set(ylabel="probability", ylim=(0, top))
     for ax in axes[-2:]:
         ax.set_xticks(range(len(KINDS)), SHORT.values(), rotation=40, ha="right", fontsize=8)
     axes[1].legend(fontsize=7.5, loc="upper right")
@@ -77,12 +81,13 @@ def _draw_bars(ax, means: pd.DataFrame):
     """The mean probability of female and of male tokens by kind, for one group of occupations."""
     for gender, shift in (("female", -0.19), ("male", 0.19)):
         rows = means.loc[gender].set_index("kind").loc[KINDS]
+        low = rows["low"].clip(lower=0)
         ax.bar(
             np.arange(len(KINDS)) + shift,
             rows["value"],
             width=0.38,
             color=COLORS[gender],
-            yerr=look.arms(rows["value"], rows["low"].clip(lower=0), rows["high"]),
+            yerr=look.arms(rows["value"], low, rows["high"]),
             error_kw={"linewidth": 0.8, "ecolor": "#555555"},
             label=f"{gender} tokens",
         )
@@ -128,8 +133,17 @@ def _draw_arrows(ax, margins: dict[str, np.ndarray], group: int, shift: float):
     after = [stats.redrawn(margins[kind][:, group]) for kind in KNOWLEDGE]
     look.dots(ax, after, places, fmt="none", linewidth=5, color=color, alpha=0.3)
     reach = np.array([one.value - base for one in after])
-    as_data = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.012}
-    ax.quiver(np.full_like(reach, base), places, reach, 0 * reach, color=color, **as_data)
+    ax.quiver(
+        np.full_like(reach, base),
+        places,
+        reach,
+        np.zeros_like(reach),
+        color=color,
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        width=0.012,
+    )
 
 
 def relative(ratios: dict[str, pd.DataFrame], means: pd.DataFrame):
@@ -143,7 +157,8 @@ def relative(ratios: dict[str, pd.DataFrame], means: pd.DataFrame):
     figure, axes = _panels(ratios, sharex=True)
     for ax, table in zip(axes, ratios.values()):
         for (gender, color), shift in zip(COLORS.items(), (-0.24, 0, 0.24)):
-            for kind, rows in table[table["gender"] == gender].groupby("kind"):
+            of_gender = table[table["gender"] == gender]
+            for kind, rows in of_gender.groupby("kind"):
                 mean = tables.mean_ratio(rows)
                 place = KNOWLEDGE.index(kind) + shift
                 inside = "white" if mean.n < FEW else color
@@ -151,7 +166,8 @@ def relative(ratios: dict[str, pd.DataFrame], means: pd.DataFrame):
             ax.plot([], [], "o", color=color, label=gender)
         look.mark(ax, 1, color="black")
         ax.set(xscale="log", xlabel="p(w | knowledge) / p(w | base)")
-        ax.set_xticks([0.1, 0.2, 0.5, 1, 2, 5], [".1", "", "½", "1", "2", "5"])
+        ticks = {0.1: ".1", 0.2: "", 0.5: "½", 1: "1", 2: "2", 5: "5"}
+        ax.set_xticks(list(ticks), ticks.values())
         ax.minorticks_off()
     means = means.fillna(1)
     axes[0].set_xlim(means.min(axis=None) / 2, 2 * means.max(axis=None))
@@ -166,10 +182,18 @@ def shares(by_model: dict[str, pd.DataFrame]):
     """
     figure, axes = _panels(by_model)
     for ax, table in zip(axes, by_model.values()):
-        wide = table.pivot(index="kind", columns="change", values="value").loc[KNOWLEDGE]
+        wide = table.pivot(index="kind", columns="change", values="value")
+        wide = wide.loc[KNOWLEDGE]
         left = np.zeros(len(wide))
         for change, color in CHANGE_COLORS.items():
-            ax.barh(range(len(wide)), wide[change], 0.75, left, color=color, label=change)
+            ax.barh(
+                range(len(wide)),
+                wide[change],
+                height=0.75,
+                left=left,
+                color=color,
+                label=change,
+            )
             left += wide[change].to_numpy()
         ax.set(xlim=(0, 1), xlabel="share of occupations")
         ax.grid(visible=False)
@@ -185,8 +209,10 @@ def slopes(by_model: dict[str, pd.DataFrame]):
     figure, axes = _panels(by_model, KINDS, sharex=True)
     for ax, table in zip(axes, by_model.values()):
         base = table.loc["base"]
-        for place, slope in enumerate(table[["value", "low", "high"]].to_numpy()):
-            look.dots(ax, [slope], [place], color=_slope_color(stats.Estimate(*slope), base))
+        ends = table[["value", "low", "high"]].to_numpy()
+        for place, slope in enumerate(ends):
+            color = _slope_color(stats.Estimate(*slope), base)
+            look.dots(ax, [slope], [place], color=color)
         look.mark(ax, color="black")
         ax.axvspan(base["low"], base["high"], color="black", alpha=0.07, linewidth=0)
         ax.set(xlabel="log2 odds per 10 points")
@@ -197,7 +223,9 @@ def _slope_color(slope: stats.Estimate, base: pd.Series) -> str:
     """By where the interval lies beside that of the base prompts."""
     if slope.is_below(base["low"]):
         return look.GOOD
-    return look.BAD if slope.is_above(base["high"]) else look.PALE
+    if slope.is_above(base["high"]):
+        return look.BAD
+    return look.PALE
 
 
 # ---- what depends on choices, and factual gender
@@ -209,17 +237,28 @@ def sensitivity(margins: dict[str, pd.DataFrame]):
     margins   tables.forms by model
     """
     sizes = [len(table) for table in margins.values()]
+    height = 0.3 * sum(sizes) + 0.4 * len(sizes) + 1.2
     figure, axes = plt.subplots(
         len(sizes),
-        figsize=(look.PAGE + 2.1, 0.3 * sum(sizes) + 0.4 * len(sizes) + 1.2),
+        figsize=(look.PAGE + 2.1, height),
         gridspec_kw={"height_ratios": sizes},
         layout="constrained",
         squeeze=False,
     )
     for ax, (name, table) in zip(axes[:, 0], margins.items()):
         crosses = np.where(tables.flips(table), "×", "")
-        about = {"cmap": LEAN, "vmin": -1, "vmax": 1, "cbar": False, "linewidths": 0.5}
-        sns.heatmap(table, ax=ax, annot=crosses, fmt="", xticklabels=False, **about)
+        sns.heatmap(
+            table,
+            ax=ax,
+            annot=crosses,
+            fmt="",
+            xticklabels=False,
+            cmap=LEAN,
+            vmin=-1,
+            vmax=1,
+            cbar=False,
+            linewidths=0.5,
+        )
         ax.axvline(len(KINDS), color="white", linewidth=6)  # between the groups
         ax.set_title(f"{name}: female-dominated occupations, then male-dominated", fontsize=9)
         ax.set(xlabel="", ylabel="")
@@ -238,9 +277,14 @@ def factual(facts: pd.DataFrame):
     figure, (ax,) = look.panels(1, width=look.PAGE, height=3.2)
     by_named = facts.groupby("named before", sort=False)["right"]
     for shift, (named, right) in zip((-0.24, -0.08, 0.08, 0.24), by_named):
-        places = np.arange(len(right)) + shift
-        color = NAMED_COLORS[named]
-        look.dots(ax, right, places, upright=True, color=color, label=f"{named} named")
+        look.dots(
+            ax,
+            right,
+            np.arange(len(right)) + shift,
+            upright=True,
+            color=NAMED_COLORS[named],
+            label=f"{named} named",
+        )
     look.mark(ax, 0.5, upright=False, color="black")
     ax.set_xticks(range(len(models)), models)
     ax.set(ylabel="share of right pronouns", ylim=(0, 1.03))

@@ -55,13 +55,16 @@ def asked(run) -> Asked:
         everything[name] = run.measured(cloze.measure, name, "both", n, items=items)
     tokens = cloze.generated(everything.values())
     by_model = [run.measured(cloze.prevalence, name, tokens) for name in run.cloze]
-    verbalizer = cloze.verbalizer_from_outputs(dict(zip(tokens, np.mean(by_model, axis=0))))
+    prevalence = np.mean(by_model, axis=0)
+    verbalizer = cloze.verbalizer_from_outputs(dict(zip(tokens, prevalence)))
     answers = {}
     of_forty = {}
     for name, answer in everything.items():
         counted = cloze.counted(answer, verbalizer)
-        answers[name] = cloze.part(counted, cloze.of_table1(answer))
-        of_forty[name] = cloze.part(counted, cloze.rows(items=items))
+        in_table1 = cloze.of_table1(answer)
+        in_papers_prompts = cloze.rows(items=items)
+        answers[name] = cloze.part(counted, in_table1)
+        of_forty[name] = cloze.part(counted, in_papers_prompts)
     return Asked(answers, of_forty, verbalizer, tokens)
 
 
@@ -90,11 +93,14 @@ def by_occupation(answer: dict, k: int = FULL, words: str = "outputs") -> pd.Dat
     if k:
         p = answer["p"][:, :k]
         gender = answer["genders"][words][:, :k]
-        table["female"] = (p * (gender > 0)).sum(1)
-        table["male"] = (p * (gender < 0)).sum(1)
+        of_female = np.where(gender > 0, p, 0)
+        of_male = np.where(gender < 0, p, 0)
+        table["female"] = of_female.sum(1)
+        table["male"] = of_male.sum(1)
     else:
-        table["female"] = answer["mass"][words][:, 0]
-        table["male"] = answer["mass"][words][:, 1]
+        mass = answer["mass"][words]
+        table["female"] = mass[:, 0]
+        table["male"] = mass[:, 1]
         table["log_odds"] = np.log2(table["female"] / table["male"])
         measures.append("log_odds")
     table["kind"] = pd.Categorical(table["kind"], list(cloze.KINDS))
@@ -110,7 +116,8 @@ def at_every_k(
     summaries = {}
     for name, answer in answers.items():
         for k in (*K, FULL):
-            summaries[name, k_name(k)] = summary(by_occupation(answer, k))
+            table = by_occupation(answer, k)
+            summaries[name, k_name(k)] = summary(table)
     return summaries
 
 
@@ -122,7 +129,8 @@ def understood(answer: dict, k: int) -> pd.Series:
     if not k:
         return pd.Series(1.0, list(cloze.KINDS))
     found = pd.DataFrame(answer["prompts"])[["kind", "dominated"]]
-    found["any"] = (answer["genders"]["outputs"][:, :k] != 0).any(1)
+    gender = answer["genders"]["outputs"][:, :k]
+    found["any"] = (gender != 0).any(1)
     by_group = found.groupby(["kind", "dominated"])["any"].mean()
     return by_group.groupby("kind").min()
 
@@ -140,22 +148,26 @@ def resampled(
              in place of male
     """
     rng = np.random.default_rng(seed)
-    sides = table[["female", "male"]].to_numpy()
     if pooled:
-        is_female = (table["dominated"] == "female").to_numpy()
-        sides = np.where(is_female[:, None], sides, sides[:, ::-1])
-    table = table.assign(first=sides[:, 0], second=sides[:, 1])
-    groups = [table] if pooled else [group for _, group in table.groupby("dominated")]
+        is_female = table["dominated"] == "female"
+        first = table["female"].where(is_female, table["male"])
+        second = table["male"].where(is_female, table["female"])
+        groups = [table.assign(first=first, second=second)]
+    else:
+        table = table.assign(first=table["female"], second=table["male"])
+        groups = [group for _, group in table.groupby("dominated")]
     by_group = []
     for group in groups:
         wide = group.pivot(index="occupation", columns="kind", values=["first", "second"])
         values = np.stack([wide["first"], wide["second"]])  # [2 sides, occupations, kinds]
         n = values.shape[1]
-        drawn = np.concatenate([np.arange(n)[None], stats.bootstrap_indices(n, draws, rng)])
+        drawn = np.vstack([np.arange(n), stats.bootstrap_indices(n, draws, rng)])
         first, second = values[:, drawn].mean(2)
-        by_group.append(np.nan_to_num(margin(first, second)))
+        of_group = margin(first, second)
+        by_group.append(np.nan_to_num(of_group))
     margins = np.stack(by_group, -1)  # [1 + draws, kinds, groups]
-    return dict(zip(wide["first"], np.moveaxis(margins, 1, 0)))
+    by_kind = np.moveaxis(margins, 1, 0)
+    return dict(zip(wide["first"], by_kind))
 
 
 def n_by_group(table: pd.DataFrame, pooled: bool = False) -> list[int]:
@@ -172,7 +184,8 @@ def moved_groups(margins: dict[str, np.ndarray], kind: str) -> int:
     """
     changes = margins[kind][1:] - margins["base"][1:]
     low, high = np.quantile(changes, [0.025, 0.975], axis=0)
-    return int(((low > LITTLE) | (high < -LITTLE)).sum())
+    is_moved = (low > LITTLE) | (high < -LITTLE)
+    return int(is_moved.sum())
 
 
 def mean_change(margins: Sequence[dict], kind: str) -> tuple[stats.Estimate, int]:
@@ -180,10 +193,17 @@ def mean_change(margins: Sequence[dict], kind: str) -> tuple[stats.Estimate, int
 
     margins   of `resampled`, of each model: the same occupations are drawn in all
     """
-    changes = np.array([each[kind][:, 0] - each["base"][:, 0] for each in margins])
+    changes = []
+    for of_model in margins:
+        moved = of_model[kind] - of_model["base"]
+        changes.append(moved[:, 0])
+    changes = np.array(changes)
     low, high = np.quantile(changes[:, 1:], stats.ENDS, axis=1)
-    is_beyond = (stats.settled(low) > 0) | (stats.settled(high) < 0)
-    return stats.redrawn(changes.mean(0), len(margins), "models"), int(is_beyond.sum())
+    is_above = stats.settled(low) > 0
+    is_below = stats.settled(high) < 0
+    n_beyond = int((is_above | is_below).sum())
+    mean = stats.redrawn(changes.mean(0), len(margins), "models")
+    return mean, n_beyond
 
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
@@ -195,14 +215,16 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     groups = table.groupby(["dominated", "kind"], sort=False, observed=True)
     for (dominated, kind), group in groups:
         for gender in ("female", "male"):
-            mean = stats.mean(group[gender].to_numpy())
+            p = group[gender].to_numpy()
+            mean = stats.mean(p)
             rows.append((dominated, kind, gender, *mean))
     return pd.DataFrame(rows, columns=["dominated", "kind", "gender", "value", "low", "high"])
 
 
 def margins(table: pd.DataFrame) -> pd.DataFrame:
     """The margin: one row per occupation, one column per kind."""
-    table = table.assign(margin=margin(table["female"], table["male"]))
+    of_each = margin(table["female"], table["male"])
+    table = table.assign(margin=of_each)
     return table.pivot(index=["dominated", "occupation"], columns="kind", values="margin")
 
 
@@ -232,7 +254,8 @@ def shares(table: pd.DataFrame) -> pd.DataFrame:
     for kind in wide.columns.drop("base"):
         changes = change(wide["base"], wide[kind])
         for name in CHANGES:
-            rows.append((kind, name, *stats.share(changes == name)))
+            share = stats.share(changes == name)
+            rows.append((kind, name, *share))
     return pd.DataFrame(rows, columns=["kind", "change", "value", "low", "high"])
 
 
@@ -247,10 +270,12 @@ def overturned(by_model: Sequence[pd.DataFrame]) -> dict[str, stats.Estimate]:
     for table in by_model:
         without = table.loc[table["change"] == NO_TOKEN, "value"]
         if (without < 1).any():
-            rows.append(table[table["change"] == OVERTURNED])
+            is_overturned = table["change"] == OVERTURNED
+            rows.append(table[is_overturned])
     if not rows:
         return {}
-    means = pd.concat(rows).groupby("kind")[["value", "low", "high"]].mean()
+    by_kind = pd.concat(rows).groupby("kind")
+    means = by_kind[["value", "low", "high"]].mean()
     return {kind: stats.Estimate(*mean) for kind, mean in means.T.items()}
 
 
@@ -260,31 +285,33 @@ def relative(answer: dict, k: int = 10) -> pd.DataFrame:
     One row per token and prompt. Columns: occupation, kind, token, gender (female, male, neither),
     ratio.
     """
-    prompts = pd.DataFrame(answer["prompts"])[["occupation", "kind"]]
-    said = prompts.loc[prompts.index.repeat(k)].reset_index(drop=True)
+    prompts = pd.DataFrame(answer["prompts"])
+    of_prompt = prompts.index.repeat(k)
+    said = prompts.loc[of_prompt, ["occupation", "kind"]].reset_index(drop=True)
+    signs = answer["genders"]["outputs"][:, :k]
     said["token"] = [token for tokens in answer["tokens"] for token in tokens[:k]]
-    said["gender"] = [GENDERS[sign] for sign in answer["genders"]["outputs"][:, :k].ravel()]
+    said["gender"] = [GENDERS[sign] for sign in signs.ravel()]
     said["id"] = answer["ids"][:, :k].ravel()
     said["p"] = answer["p"][:, :k].ravel()
     is_base = said["kind"] == "base"
     in_base = said.loc[is_base, ["occupation", "id", "p"]]
-    both = said[~is_base].merge(in_base, on=["occupation", "id"], suffixes=("", " in base"))
+    with_knowledge = said[~is_base]
+    both = with_knowledge.merge(in_base, on=["occupation", "id"], suffixes=("", " in base"))
     both["ratio"] = both["p"] / both["p in base"]
     return both[["occupation", "kind", "token", "gender", "ratio"]]
 
 
 def relative_means(ratios: pd.DataFrame) -> pd.DataFrame:
     """Of `relative`, by kind and gender: the geometric mean, and of how many tokens it is."""
-    ratios = ratios.assign(log=np.log(ratios["ratio"].astype(float)))
-    logs = ratios.groupby(["kind", "gender"])["log"]
-
-    def wide(values: pd.Series) -> pd.DataFrame:
-        """One row per kind of knowledge, one column per gender."""
-        kinds = list(cloze.KINDS)[1:]
-        return values.unstack("gender").reindex(index=kinds, columns=sorted(GENDERS.values()))
-
-    mean = wide(np.exp(logs.mean()))
-    size = wide(logs.size()).fillna(0).astype(int)
+    logs = np.log(ratios["ratio"].astype(float))
+    groups = logs.groupby([ratios["kind"], ratios["gender"]])
+    mean = np.exp(groups.mean()).unstack("gender")
+    size = groups.size().unstack("gender")
+    kinds = list(cloze.KINDS)[1:]
+    genders = sorted(GENDERS.values())
+    mean = mean.reindex(index=kinds, columns=genders)
+    size = size.reindex(index=kinds, columns=genders)
+    size = size.fillna(0).astype(int)
     return pd.concat({"ratio": mean, "tokens": size}, axis=1)
 
 
@@ -293,17 +320,19 @@ def mean_ratio(ratios: pd.DataFrame) -> stats.Estimate:
 
     The tokens of one occupation are not independent. A mean of one occupation has no interval.
     """
-    logs = np.log(ratios["ratio"].astype(float)).groupby(ratios["occupation"])
-    sums = logs.sum()
-    n = logs.size()
+    logs = np.log(ratios["ratio"].astype(float))
+    occupations = logs.groupby(ratios["occupation"])
+    sums = occupations.sum()
+    n = occupations.size()
     mean = sums.sum() / n.sum()
     low = np.nan
     high = np.nan
     if len(n) > 1:
-        mean, low, high = stats.mean((sums - mean * n) / n.mean()) + mean
-    return stats.Estimate(
-        *np.exp([mean, low, high]), n=int(n.sum()), unit=f"tokens of {len(n)} occupations"
-    )
+        residuals = (sums - mean * n) / n.mean()
+        mean, low, high = stats.mean(residuals) + mean
+    value, low, high = np.exp([mean, low, high])
+    unit = f"tokens of {len(n)} occupations"
+    return stats.Estimate(value, low, high, int(n.sum()), unit)
 
 
 def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:
@@ -316,7 +345,8 @@ def slopes(table: pd.DataFrame, draws: int = 1_000) -> pd.DataFrame:
     rows = []
     for kind, group in known.groupby("kind", observed=True):
         tens = group["percent_women"].to_numpy() / 10
-        slope = stats.bootstrap(stats.slope, tens, group["log_odds"].to_numpy(), draws=draws)
+        log_odds = group["log_odds"].to_numpy()
+        slope = stats.bootstrap(stats.slope, tens, log_odds, draws=draws)
         rows.append((kind, *slope))
     return pd.DataFrame(rows, columns=["kind", "value", "low", "high"])
 
@@ -331,27 +361,33 @@ def forms(answers: dict[str, dict]) -> pd.DataFrame:
     answers   of cloze.measure_forms, by form
     """
     first, default = next(iter(answers.items()))
-    choices = {form: (answer, "whole pairs") for form, answer in answers.items()}
+    choices = []
+    for form, answer in answers.items():
+        choices.append((form, answer, "whole pairs"))
     for name, words in OTHER_WORDS.items():
-        choices[f"{first}; {name}"] = default, words
+        choices.append((f"{first}; {name}", default, words))
     rows = {}
     shown = []
-    for choice, (answer, words) in choices.items():
+    for choice, answer, words in choices:
         mass = answer["mass"][words]
-        if not any(np.allclose(mass, other, rtol=1e-4, atol=0) for other in shown):
-            shown.append(mass)
-            rows[choice] = _group_margins(answer, words)
+        is_shown = any(np.allclose(mass, other, rtol=1e-4, atol=0) for other in shown)
+        if is_shown:
+            continue
+        shown.append(mass)
+        rows[choice] = _group_margins(answer, words)
     return pd.DataFrame(rows).T
 
 
 def flips(table: pd.DataFrame) -> pd.DataFrame:
     """Of `forms`, where a choice has another preference than the first one, both beyond LITTLE."""
-    leans = np.sign(table.where(table.abs() > LITTLE, 0))
+    is_large = table.abs() > LITTLE
+    leans = np.sign(table.where(is_large, 0))
     return leans * leans.iloc[0] < 0
 
 
 def _group_margins(answer: dict, words: str) -> pd.Series:
     """The margin of the means by group of occupations and kind, over the whole distribution."""
     table = by_occupation(answer, FULL, words)
-    means = table.groupby(["dominated", "kind"], observed=True)[["female", "male"]].mean()
+    groups = table.groupby(["dominated", "kind"], observed=True)
+    means = groups[["female", "male"]].mean()
     return pd.Series(margin(means["female"], means["male"]), means.index)

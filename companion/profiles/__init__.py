@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from lib import CompanionError, paths
 from lib.engine.files import read_toml
 
-UNTRAINED, SWAPPED = "null", "balanced"  # profiles of models that cannot have an effect
+UNTRAINED, SWAPPED = "null", "balanced"
+# Profiles of models that cannot have an effect, as readers see them; all but the first trained.
+CONTROLS = {UNTRAINED: "untrained networks", SWAPPED: "the gender-swapped model"}
 LIMITED = re.compile(r"(?P<profile>.+)-limit(?P<items>\d+)")
-CONTROL = re.compile(rf"{UNTRAINED}(?:@(?P<draw>\d{{1,9}}))?|{SWAPPED}")
+CONTROL = re.compile(rf"(?:{'|'.join(CONTROLS)})(?:(?<=^{UNTRAINED})@(?P<draw>\d{{1,9}}))?")
 
 # How a limit cuts sizes: those that multiply others to a quarter of it, those that count no items
 # not at all.
@@ -77,7 +79,7 @@ def read(name: str) -> Profile:
         content["models"] |= _control_models(name)
         draw = control["draw"] or ""
     else:
-        choices = [*names(), UNTRAINED, f"{UNTRAINED}@1", SWAPPED]
+        choices = [*names(), *CONTROLS, f"{UNTRAINED}@1"]
         raise CompanionError(
             f"There is no profile {name}: choose one of {', '.join(choices)}, or add "
             f"companion/profiles/{name}.toml."
@@ -110,13 +112,11 @@ def _content(name: str) -> dict:
 
 
 def _control_models(profile: str) -> dict:
-    """The models of a control run: untrained ones of one draw, or the gender-swapped BERT among
-    such.
-    """
+    """The models of a control run: untrained ones of one draw, or a trained BERT among such."""
     kind, at, draw = profile.partition("@")
     encoder = f"null{at}{draw}"
     decoder = f"null-gpt2{at}{draw}"
-    if kind == SWAPPED:
+    if kind != UNTRAINED:
         return {
             "encoder": kind,
             "decoder": decoder,

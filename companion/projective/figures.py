@@ -31,7 +31,8 @@ def preferences(ahead: pd.Series, ahead_in_twin: pd.Series, s: pd.Series):
     """
     tenth = max(1, round(len(s) * 0.1))
     order = np.argsort(s.to_numpy())
-    reach = 1.05 * max(ahead.abs().max(), ahead_in_twin.abs().max()) or 1
+    farthest = max(ahead.abs().max(), ahead_in_twin.abs().max())
+    reach = 1.05 * farthest or 1
     figure, (ax,) = look.panels(1, width=5.6, height=5)
     ax.axvspan(0, 1.05, color="#F3F3F3", zorder=0)
     line = {"color": look.NEITHER, "linewidth": 1, "zorder": 1}
@@ -58,8 +59,14 @@ def preferences(ahead: pd.Series, ahead_in_twin: pd.Series, s: pd.Series):
         xlabel="p(stereotype) - p(anti-stereotype), as written",
         ylabel="the same two sentences after the swap of gender",
     )
-    counted = "SS counts\nthis half"
-    ax.text(0.97 * reach, -0.97 * reach, counted, ha="right", fontsize=8, color="#555555")
+    ax.text(
+        0.97 * reach,
+        -0.97 * reach,
+        "SS counts\nthis half",
+        ha="right",
+        fontsize=8,
+        color="#555555",
+    )
     ax.legend(loc="upper left", fontsize=8)
     return figure
 
@@ -85,14 +92,16 @@ def distributions(s: pd.Series, d: pd.Series, estimates: Mapping[str, Estimate])
     _mark_mean(axes[0], f" S = {strength:.2f}", strength, look.BAD, ha="left")
     _mark_mean(axes[0], f"opposite {opposite:.2f} ", -opposite, look.GOOD, ha="right")
     _mark_mean(axes[1], f"D = {distance:.2f}", distance, look.ACCENT)
-    close = CLOSE * nsp.top_mean(s.abs().to_numpy())  # as the claim on s has it
+    size = s.abs()
+    close = CLOSE * nsp.top_mean(size.to_numpy())  # as the claim on s has it
+    near = f"within {close:.2g} of 0"
     axes[0].set(
-        title=f"s: {np.mean(s.abs() <= close):.0%} within {close:.2g} of 0",
+        title=f"s: {np.mean(size <= close):.0%} {near}",
         xlabel="s of a triple pair",
         ylabel="triple pairs, log above 5",
     )
     axes[1].set(
-        title=f"d: {np.mean(d <= close):.0%} within {close:.2g} of 0",
+        title=f"d: {np.mean(d <= close):.0%} {near}",
         xlabel="d of a triple pair",
     )
     return figure
@@ -104,8 +113,14 @@ def _histogram(ax, values: pd.Series, bins: np.ndarray, tails: dict[str, pd.Seri
     stacked = [values[is_rest]]
     for is_in_tail in tails.values():
         stacked.append(values[is_in_tail])
-    colors = ["#C4C4C4", *tails]
-    ax.hist(stacked, bins, stacked=True, edgecolor="white", linewidth=0.3, color=colors)
+    ax.hist(
+        stacked,
+        bins,
+        stacked=True,
+        edgecolor="white",
+        linewidth=0.3,
+        color=["#C4C4C4", *tails],
+    )
     ax.set_yscale("symlog", linthresh=5)  # the tails are a few pairs beside many
     ticks = [0, 2, 5, 10, 20, 50, 100]
     ax.set_yticks(ticks, [str(tick) for tick in ticks])
@@ -149,15 +164,18 @@ def explained(vectors: pd.DataFrame, heads: pd.DataFrame):
     vectors   a row per part of PART_NAMES, in its order; columns 1 and 2, the components
     heads     a row each for queries, keys and values; a column per head
     """
-    figure, axes = look.panels(2, width=4.8, height=3, gridspec_kw={"width_ratios": [1, 1.25]})
+    ratios = {"width_ratios": [1, 1.25]}
+    figure, axes = look.panels(2, width=4.8, height=3, gridspec_kw=ratios)
     ax = axes[0]
     look.rows(ax, PART_NAMES.values())
+    rows = range(len(vectors))
     bar = {"color": look.SKY, "height": 0.65}
-    ax.barh(range(len(vectors)), vectors[1], label="first component", **bar)
-    ax.barh(range(len(vectors)), vectors[2], left=vectors[1], alpha=0.4, label="second", **bar)
+    ax.barh(rows, vectors[1], label="first component", **bar)
+    ax.barh(rows, vectors[2], left=vectors[1], label="second", alpha=0.4, **bar)
     for row, (first, second) in enumerate(vectors.to_numpy()):
+        end = first + second + 0.01
         ax.text(first / 2, row, f"{first:.0%}", ha="center", va="center", fontsize=8)
-        ax.text(first + second + 0.01, row, f"+ {second:.0%}", va="center", fontsize=8)
+        ax.text(end, row, f"+ {second:.0%}", va="center", fontsize=8)
     ax.set(title="Hidden vectors", xlabel="share of variance explained", xlim=(0, 1))
     ax.legend(fontsize=7.5, loc="upper left", bbox_to_anchor=(-0.02, -0.26), ncols=2)
     sns.heatmap(
@@ -194,7 +212,8 @@ def plane(theirs: pd.DataFrame, ours: pd.DataFrame, encoder: str):
 def _draw_plane(ax, table: pd.DataFrame, name: str):
     """One panel of `plane`: S and D in percent of base's; a cross where (0, 1) is at layer 11."""
     is_hard2 = np.array([setting.tokens == table7.HARD2 for setting in table7.MODELS])
-    percent = 100 * table[["S", "D"]] / table[["S", "D"]].iloc[0]
+    measures = table[["S", "D"]]
+    percent = 100 * measures / measures.iloc[0]
     for level, color in COLORS.items():
         is_level = table["level"] == level
         alike = {"s": 34, "color": color, "zorder": 3, **POINT}
@@ -203,12 +222,12 @@ def _draw_plane(ax, table: pd.DataFrame, name: str):
         crosses = percent[is_level & is_hard2]
         ax.scatter(crosses["S"], crosses["D"], marker="X", **alike)
     ax.scatter(100, 100, color="black", marker="*", s=140, zorder=5, label="base")
-    sent_debias = percent.iloc[table7.SENT_DEBIAS]
-    ax.scatter(*sent_debias, color="black", marker="D", s=28, zorder=4, label="sent-debias")
+    s, d = percent.iloc[table7.SENT_DEBIAS]
+    ax.scatter(s, d, color="black", marker="D", s=28, zorder=4, label="sent-debias")
     look.mark(ax, 100)
     look.mark(ax, 100, upright=False)
-    base = table.iloc[0]
-    best = table.iloc[2:][["S", "D"]].min()
+    base = measures.iloc[0]
+    best = measures.iloc[2:].min()
     ax.set_title(
         f"{name}: S {base['S']:.2f}, best of 74 {best['S']:.2f}\n"
         f"D {base['D']:.2f}, best of 74 {best['D']:.2f}",
@@ -234,8 +253,17 @@ def choices(by_fit: Mapping[str, pd.DataFrame], sensitivity: pd.DataFrame):
                 values = table.loc[table["level"] == level, column]
                 heights = row + rng.uniform(-0.22, 0.22, len(values))
                 label = level if row == 0 else None
-                ax.scatter(values, heights, s=13, color=color, alpha=0.85, linewidth=0, label=label)
-            ax.text(1.02, row, f"{sensitivity.loc[fit, f'rho of {column}']:.2f}", **beside)
+                ax.scatter(
+                    values,
+                    heights,
+                    s=13,
+                    color=color,
+                    alpha=0.85,
+                    linewidth=0,
+                    label=label,
+                )
+            rho = sensitivity.loc[fit, f"rho of {column}"]
+            ax.text(1.02, row, f"{rho:.2f}", **beside)
         look.mark(ax, first[column].iloc[0])
         ax.text(1.02, -0.75, "rho", style="italic", **beside)
         ax.locator_params(axis="x", nbins=4)  # an untrained network's values have long names
@@ -269,7 +297,8 @@ def tradeoff(panels: Mapping[str, pd.DataFrame], task: str):
         base = table.loc["Base", "SNLI"]
         look.mark(ax, base - 0.05, color="black", linestyle="--", label="5 points below base")
         look.mark(ax, base * 0.95, color="black", label="5 % below base")
-        count = nli.viable(table["SNLI"], base)[2:].sum()
+        viable = nli.viable(table["SNLI"], base)
+        count = viable[2:].sum()
         ax.set(title=f"{title}\n{count} of 74 are viable", xlabel=f"accuracy, {task}")
     axes[0].set(xlabel="accuracy, SNLI's test set", ylabel="eta, higher is fairer")
     look.legend_below(figure, axes[0], columns=5)
@@ -298,12 +327,26 @@ def _draw_etas(ax, table: pd.DataFrame, x: pd.Series):
     for level, (marker, color, size) in MARKS.items():
         models = table[table["level"] == level]
         is_hollow = models["np"] == 0
-        shape = {"marker": marker, "s": size, "ec": color, "linewidth": 1.1, "zorder": 3}
+        shape = {
+            "marker": marker,
+            "s": size,
+            "edgecolor": color,
+            "linewidth": 1.1,
+            "zorder": 3,
+        }
         filled = models.loc[~is_hollow, "eta"]
-        ax.scatter(x[filled.index], filled, fc=color, label=level, **shape)
+        ax.scatter(x[filled.index], filled, facecolor=color, label=level, **shape)
         hollow = models.loc[is_hollow, "eta"]
-        ax.scatter(x[hollow.index], hollow, fc="none", **shape)
-    ax.scatter([], [], marker="s", s=26, fc="none", ec=look.NEITHER, label="hollow: np = 0")
+        ax.scatter(x[hollow.index], hollow, facecolor="none", **shape)
+    ax.scatter(
+        [],
+        [],
+        marker="s",
+        s=26,
+        facecolor="none",
+        edgecolor=look.NEITHER,
+        label="hollow: np = 0",
+    )
 
 
 def table6_dots(panels: Mapping[str, pd.DataFrame]):
@@ -318,11 +361,18 @@ def table6_dots(panels: Mapping[str, pd.DataFrame]):
             increase = gains.loc[gains["level"] == level, "increase"]
             x = place + rng.uniform(-0.18, 0.18, len(increase))
             ax.scatter(x, increase, s=22, alpha=0.8, color=COLORS[level], **POINT)
-            ax.hlines(increase.mean(), place - 0.3, place + 0.3, color="black", linewidth=1.4)
+            ax.hlines(
+                increase.mean(),
+                place - 0.3,
+                place + 0.3,
+                color="black",
+                linewidth=1.4,
+            )
         look.mark(ax, upright=False)
         ax.set_xticks(range(4), LEVELS)
         gain = gains["increase"]
-        ax.set_title(f"{title}\n{(gain > 1e-9).sum()} of 37 gain, mean {gain.mean():+.3f}")
+        n_gaining = (gain > 1e-9).sum()
+        ax.set_title(f"{title}\n{n_gaining} of 37 gain, mean {gain.mean():+.3f}")
     axes[0].set_ylabel("accuracy gained by np = 1")
     return figure
 
@@ -351,8 +401,9 @@ def occupations(panels: Mapping[str, pd.DataFrame]):
             ylim=(-0.06, 1.04),
         )
         order = np.argsort(gap.to_numpy())
-        ends = _apart(table, order)[:3] + _apart(table, order[::-1])[:3]
-        names = {end: table.index[end] for end in ends}
+        lowest = _apart(table, order)[:3]
+        highest = _apart(table, order[::-1])[:3]
+        names = {end: table.index[end] for end in lowest + highest}
         look.name_points(ax, table["male"], table["female"], names)
     axes[0].set_ylabel("p(neutral), The woman ...")
     return figure
@@ -365,6 +416,7 @@ def _apart(table: pd.DataFrame, order: np.ndarray) -> list[int]:
     points = table[["male", "female"]].to_numpy()
     kept = []
     for place in order:
-        if all(np.abs(points[place] - points[other]).max() > NAME_APART for other in kept):
+        distances = np.abs(points[kept] - points[place]).max(axis=1)
+        if np.all(distances > NAME_APART):
             kept.append(int(place))
     return kept

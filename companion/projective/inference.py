@@ -40,7 +40,8 @@ def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
     occupations, of SNLI over its pairs.
     """
     neutral, agree = nli.by_model(measured)
-    drawn = halves.weights(neutral.shape[1], draws, np.random.default_rng(0))
+    _, n_occupations = neutral.shape
+    drawn = halves.weights(n_occupations, draws, 0)
     accuracy = drawn @ neutral.T  # [1 + draws, 76], as are the next two
     parity = drawn @ (agree == 1).T
     majority = drawn @ (agree > 0.5).T
@@ -54,9 +55,13 @@ def scores(measured: dict, draws: int = 500) -> pd.DataFrame:
     columns = {}
     for name, values in samples.items():
         low, high = np.quantile(values[1:], stats.ENDS, axis=0)
-        columns |= {name: values[0], f"{name} low": low, f"{name} high": high}
-    snli = np.transpose([tuple(stats.wilson(right)) for right in measured["right"]])
-    columns |= {f"SNLI{end}": values for end, values in zip(ENDS, snli)}
+        columns[name] = values[0]
+        columns[f"{name} low"] = low
+        columns[f"{name} high"] = high
+    of_task = [stats.wilson(right) for right in measured["right"]]
+    columns["SNLI"] = [one.value for one in of_task]
+    columns["SNLI low"] = [one.low for one in of_task]
+    columns["SNLI high"] = [one.high for one in of_task]
     return ABOUT.assign(**columns)
 
 
@@ -71,7 +76,8 @@ def most(scores: pd.DataFrame) -> pd.DataFrame:
 
 def estimate(row: pd.Series, column: str) -> Estimate:
     """A number of one row of `scores` with its interval."""
-    return Estimate(*[row[column + end] for end in ENDS])
+    ends = [row[column + end] for end in ENDS]
+    return Estimate(*ends)
 
 
 def best(scores: pd.DataFrame, base: float, relative: bool = False) -> pd.Series | None:
@@ -79,10 +85,11 @@ def best(scores: pd.DataFrame, base: float, relative: bool = False) -> pd.Series
 
     Viable is within 5 points, or 5 % where `relative`, of the accuracy `base`.
     """
-    kept = scores[nli.viable(scores["SNLI"], base, relative=relative)]
-    if kept.empty:
+    is_viable = nli.viable(scores["SNLI"], base, relative=relative)
+    if not is_viable.any():
         return None
-    return kept.sort_values(["eta", "SNLI"], ascending=False).iloc[0]
+    ranked = scores[is_viable].sort_values(["eta", "SNLI"], ascending=False)
+    return ranked.iloc[0]
 
 
 def viability(scores: pd.DataFrame) -> np.ndarray:
@@ -93,7 +100,7 @@ def viability(scores: pd.DataFrame) -> np.ndarray:
     base = scores.loc["Base", "SNLI"]
     in_points = nli.viable(scores["SNLI"], base)
     in_percent = nli.viable(scores["SNLI"], base, relative=True)
-    return np.where(in_percent, "yes", np.where(in_points, "in points", "no"))
+    return np.select([in_percent, in_points], ["yes", "in points"], "no")
 
 
 def gains(scores: pd.DataFrame) -> pd.DataFrame:
@@ -101,8 +108,14 @@ def gains(scores: pd.DataFrame) -> pd.DataFrame:
     # Models of either np are in the same order.
     without = scores[scores["np"] == 0].reset_index()
     weighted = scores[scores["np"] == 1].reset_index()
-    both = {"level": without["level"], "np = 0": without["SNLI"], "np = 1": weighted["SNLI"]}
-    return pd.DataFrame(both).assign(increase=weighted["SNLI"] - without["SNLI"])
+    return pd.DataFrame(
+        {
+            "level": without["level"],
+            "np = 0": without["SNLI"],
+            "np = 1": weighted["SNLI"],
+            "increase": weighted["SNLI"] - without["SNLI"],
+        }
+    )
 
 
 # ---- what the claims' tests measure: accuracy at the task
@@ -110,12 +123,16 @@ def needs(measured: dict) -> dict[str, str]:
     """The base model has to differ between pairs, and to know the task."""
     right = measured["right"][0][0]
     share_right = stats.wilson(right)
-    differs = np.ptp(measured["probabilities"][0][0], axis=0).max() > SAME
-    guesses = f"the classifier does not know the task: {share_right} of {len(right)} right"
-    return {
-        "differs": "" if differs else "the classifier gives all pairs the same probabilities",
-        "task": "" if share_right.low > 1 / 3 else guesses,
-    }
+    spread = np.ptp(measured["probabilities"][0][0], axis=0)
+    why_not = {"differs": "", "task": ""}
+    differs = spread.max() > SAME
+    if not differs:
+        why_not["differs"] = "the classifier gives all pairs the same probabilities"
+    knows = share_right.low > 1 / 3
+    if not knows:
+        found = f"{share_right} of {len(right)} right"
+        why_not["task"] = f"the classifier does not know the task: {found}"
+    return why_not
 
 
 @dataclass(frozen=True)
@@ -128,10 +145,14 @@ class Accuracy:
 
     @classmethod
     def of(cls, measured: dict, fit: str, draws: int | None = None) -> "Accuracy":
-        draws = halves.DRAWS if draws is None else draws
+        if draws is None:
+            draws = halves.DRAWS
         right = nli.under(measured, fit)["right"].astype(float)
-        accuracy = halves.weights(right.shape[1], draws, 0) @ right.T
-        return cls(accuracy, nli.viable(accuracy, accuracy[:, :1]), right.shape[1])
+        _, n_pairs = right.shape
+        accuracy = halves.weights(n_pairs, draws, 0) @ right.T
+        base = accuracy[:, :1]
+        viable = nli.viable(accuracy, base)
+        return cls(accuracy, viable, n_pairs)
 
     def viable_at(self, *levels: Level, weighted: int | None = None) -> np.ndarray:
         """How many models of some levels are viable, of one np where it is given: [1 + draws]."""
@@ -142,7 +163,9 @@ class Accuracy:
 
     def some_at(self, *levels: Level) -> str:
         """A precondition: one of these levels has a viable model."""
-        return "" if self.viable_at(*levels)[0] > 0 else f"none is viable at {' or '.join(levels)}"
+        if self.viable_at(*levels)[0] > 0:
+            return ""
+        return f"none is viable at {' or '.join(levels)}"
 
     def share(self, shares: np.ndarray) -> Estimate:
         return halves.of_shares(shares, self.n, TASK_PAIRS)
@@ -150,7 +173,9 @@ class Accuracy:
     def gains(self) -> np.ndarray:
         """What weighting at SENT adds to accuracy: 37 pairs of models differ in it alone."""
         np_of_model = ABOUT["np"].to_numpy()
-        return self.accuracy[:, np_of_model == 1] - self.accuracy[:, np_of_model == 0]
+        weighted = self.accuracy[:, np_of_model == 1]
+        unweighted = self.accuracy[:, np_of_model == 0]
+        return weighted - unweighted
 
     def share_gaining(self) -> Estimate:
         return self.share(halves.share_met(self.gains().T))
@@ -162,49 +187,64 @@ class Accuracy:
         """Of 8 models at layer 12, the share as said: viable if and only if they weight at SENT."""
         weighted = self.viable_at(Level.LAYER_12, weighted=1)
         unweighted = self.viable_at(Level.LAYER_12, weighted=0)
-        return self.share((weighted + 4 - unweighted) / 8)
+        as_said = weighted + (4 - unweighted)
+        return self.share(as_said / 8)
 
     def weighted_among_deep(self) -> Estimate:
         """The share of the viable models at layer 11 and + attn that weight at SENT."""
-        every = self.viable_at(Level.LAYER_11, Level.ATTENTION)
-        weighted = self.viable_at(Level.LAYER_11, Level.ATTENTION, weighted=1)
-        return self.share(np.where(every > 0, weighted / np.maximum(every, 1), np.nan))
+        deep = (Level.LAYER_11, Level.ATTENTION)
+        every = self.viable_at(*deep)
+        weighted = self.viable_at(*deep, weighted=1)
+        shares = weighted / np.maximum(every, 1)
+        shares[every == 0] = np.nan
+        return self.share(shares)
 
     def steps_falling(self) -> Estimate:
         """At what share of 3 steps inwards the mean accuracy of a level falls."""
-        steps = np.array([self.accuracy[:, OF_LEVEL[level]].mean(1) for level in LEVELS])
-        return self.share(halves.share_met(-np.diff(steps, axis=0)))
+        means = [self.accuracy[:, OF_LEVEL[level]].mean(1) for level in LEVELS]
+        losses = -np.diff(means, axis=0)
+        return self.share(halves.share_met(losses))
 
     def lost_to_attention(self) -> Estimate:
         """How much smaller the viable share of 32 settings is with attention than at layer 11."""
         without = self.viable_at(Level.LAYER_11)
-        return self.share((without - self.viable_at(Level.ATTENTION)) / 32)
+        attention = self.viable_at(Level.ATTENTION)
+        return self.share((without - attention) / 32)
 
 
 # ---- eta over halves of the occupations, halves.of_fairness
 def viable_on_both(of_halves: Halves, *levels: Level) -> str:
     """A precondition: each of these levels has a viable model on both halves."""
     lacking = [level for level in levels if not of_halves.choose(OF_LEVEL[level])]
-    return f"none is viable on both halves at {', '.join(lacking)}" if lacking else ""
+    if not lacking:
+        return ""
+    return f"none is viable on both halves at {', '.join(lacking)}"
 
 
 def two_viable(of_halves: Halves) -> str:
     """A precondition of choosing among viable models."""
     fewest = min(viable[2:].sum() for viable in of_halves.viable)
-    return "" if fewest > 1 else "fewer than two models are viable on one of the halves"
+    if fewest > 1:
+        return ""
+    return "fewer than two models are viable on one of the halves"
 
 
 def eta_rises(of_halves: Halves) -> tuple[Estimate, Beside]:
     """At what share of 2 steps from SENT to layer 11 the best viable eta rises."""
-    best = [of_halves.judged(of_halves.choose(OF_LEVEL[level])) for level in LEVELS[:3]]
+    best = []
+    for level in LEVELS[:3]:
+        chosen = of_halves.choose(OF_LEVEL[level])
+        best.append(of_halves.judged(chosen))
     return of_halves.steps(np.diff(best, axis=0))
 
 
 def attention_gains(of_halves: Halves) -> Estimate:
     """By how much the best viable model with attention is fairer than the best without."""
-    without = [i for level in LEVELS[:3] for i in OF_LEVEL[level]]
-    attention = of_halves.fitted(of_halves.choose(OF_LEVEL[Level.ATTENTION]))
-    return of_halves.estimate(attention - of_halves.fitted(of_halves.choose(without)))
+    with_attention = OF_LEVEL[Level.ATTENTION]
+    others = [i for level in LEVELS[:3] for i in OF_LEVEL[level]]
+    best = of_halves.fitted(of_halves.choose(with_attention))
+    best_other = of_halves.fitted(of_halves.choose(others))
+    return of_halves.estimate(best - best_other)
 
 
 def sent_debias_gains(of_halves: Halves) -> Estimate:
@@ -216,9 +256,11 @@ def lost_by_lowest_s(of_halves: Halves, strength: pd.Series) -> Estimate:
 
     strength   S of the 76 models, by name
     """
-    lowest_s = of_halves.choose(EVERY, worth=-strength.loc[NAMES].to_numpy())
-    best = of_halves.fitted(of_halves.choose(EVERY))
-    return of_halves.estimate(best - of_halves.fitted(lowest_s))
+    s = strength.loc[NAMES].to_numpy()
+    lowest_s = of_halves.choose(EVERY, worth=-s)
+    best = of_halves.choose(EVERY)
+    lost = of_halves.fitted(best) - of_halves.fitted(lowest_s)
+    return of_halves.estimate(lost)
 
 
 def rho_within(
@@ -230,7 +272,9 @@ def rho_within(
     single models.
     """
     neutral, same = nli.by_model(nli.under(measured, fit))
-    eta = neutral.mean(-1) * halves.has_parity(same, agree).mean(-1)
+    accuracy = neutral.mean(-1)
+    parity = halves.has_parity(same, agree).mean(-1)
+    eta = accuracy * parity
     s = strength.loc[NAMES].to_numpy()
     np_of_model = ABOUT["np"].to_numpy()
     scopes = {"all": slice(None), 0: np_of_model == 0, 1: np_of_model == 1}
@@ -243,15 +287,17 @@ def rho_within(
 
 def learned_from(name: str) -> str:
     """What a classifier that was made here was trained on, in a sentence; "" of any other."""
-    record = folders.locate(name)[0] / "training.json"
+    folder, _ = folders.locate(name)
+    record = folder / "training.json"
     if folders.draw_of(name) or not record.is_file():
         return ""
     made = json.loads(record.read_text(encoding="utf-8"))
     if made.get("source") not in LEARNED_FROM:
         return ""
-    pairs = made["pairs"]
+    source = LEARNED_FROM[made["source"]]
+    n_train = made["pairs"]["train"]
+    n_held_out = made["pairs"]["validation"]
     return (
-        f"{Path(name).name} learned from {pairs['train']:,} pairs: {LEARNED_FROM[made['source']]}, "
-        f"and SNLI's validation pairs but for {pairs['validation']:,} held out and others of their "
-        "premises."
+        f"{Path(name).name} learned from {n_train:,} pairs: {source}, "
+        f"and SNLI's validation pairs but for {n_held_out:,} held out and others of their premises."
     )

@@ -29,7 +29,14 @@ SHOWN = {
     "Table 3": ["stereo", "anti", "gs_stereo", "gs_anti"],
     "Table 4": ["unrelated", "gs_unrelated"],
 }
-LABELS = dict(zip(nsp.COLUMNS, ["Stereo", "Anti", "Unr", "Anti", "Stereo", "Unr"]))
+LABELS = {
+    "stereo": "Stereo",
+    "anti": "Anti",
+    "unrelated": "Unr",
+    "gs_stereo": "Anti",
+    "gs_anti": "Stereo",
+    "gs_unrelated": "Unr",
+}
 MEASURES = {"Table 3": ("s", nsp.strengths), "Table 4": ("d", nsp.distances)}
 DIGITS = {"Table 1": 5}  # of p(next); 4 in the others
 # The variants of claims on triples, where both of the authors' files are read: the paper reads the
@@ -55,19 +62,27 @@ def chosen(p_next: pd.DataFrame, data: str) -> dict[tuple[str, str], int]:
     """{(table, row): context_id}, of the rows that there is a triple for."""
     if data != "mini":
         authors = triples.printed_ids()
-        return dict(zip(zip(authors["table"], authors["row"]), authors["value"]))
+        places = zip(authors["table"], authors["row"])
+        return dict(zip(places, authors["value"]))
     s = pd.Series(nsp.strengths(p_next), p_next.index)
     d = pd.Series(nsp.distances(p_next), p_next.index)
     ahead = p_next["stereo"] - p_next["anti"]
-    is_right = (ahead > 0) & (p_next["anti"] > 0.5) & (p_next["unrelated"] < 0.5)
+    is_ahead = ahead > 0
+    is_right = is_ahead & (p_next["anti"] > 0.5) & (p_next["unrelated"] < 0.5)
+    size = s[is_ahead].abs()
+    farthest = d.nlargest(2).index
     candidates = {
         ("Table 1", "triple"): ahead[is_right].nsmallest(1).index,
-        ("Table 3", "a"): s[ahead > 0].abs().nsmallest(1).index,
+        ("Table 3", "a"): size.nsmallest(1).index,
         ("Table 3", "b"): s.nlargest(1).index,
-        ("Table 4", "a"): d.nlargest(2).index[:1],
-        ("Table 4", "b"): d.nlargest(2).index[1:],
+        ("Table 4", "a"): farthest[:1],
+        ("Table 4", "b"): farthest[1:],
     }
-    return {place: int(found[0]) for place, found in candidates.items() if len(found)}
+    ids = {}
+    for place, found in candidates.items():
+        if len(found):
+            ids[place] = int(found[0])
+    return ids
 
 
 def examples(table: str, sentences: pd.DataFrame, p_next: pd.DataFrame, data: str) -> pd.DataFrame:
@@ -82,7 +97,8 @@ def examples(table: str, sentences: pd.DataFrame, p_next: pd.DataFrame, data: st
     if data != "mini":
         theirs = printed.numbers(PAPER).set_index(["table", "row", "column"])["value"]
         in_paper = [theirs[key] for key in _keys(table, shown)]
-        shown.insert(shown.columns.get_loc("p(next)"), "paper's p", in_paper)
+        place = shown.columns.get_loc("p(next)")
+        shown.insert(place, "paper's p", in_paper)
     return shown.astype(object).fillna("")
 
 
@@ -91,11 +107,13 @@ def numbers(sentences: pd.DataFrame, p_next: pd.DataFrame) -> dict[tuple[str, st
     found = {}
     for table in SHOWN:
         rows = pd.DataFrame(_rows(table, sentences, p_next, "paper"))
-        found |= dict(zip(_keys(table, rows), rows["p(next)"]))
+        keys = _keys(table, rows)
+        found |= dict(zip(keys, rows["p(next)"]))
     for (table, row), context_id in chosen(p_next, "paper").items():
         if table in MEASURES:
             name, measure = MEASURES[table]
-            found[table, row, name] = float(measure(p_next.loc[[context_id]])[0])
+            of_triple = measure(p_next.loc[[context_id]])
+            found[table, row, name] = float(of_triple[0])
     return found
 
 
@@ -110,17 +128,23 @@ def _rows(table: str, sentences: pd.DataFrame, p_next: pd.DataFrame, data: str) 
         first = len(rows)
         for column in SHOWN[table]:
             side = "gs_" if column.startswith("gs_") else ""
-            sentence = sentence_of.loc[(context_id, column.removeprefix(side))]
-            one, other = triples.SIDES[side]
+            label = column.removeprefix(side)
+            sentence = sentence_of.loc[(context_id, label)]
             told = {"row": f"{row}_GS" if side else row}
             if data == "mini":
-                told |= {"sentence A": sentence[one], "sentence B": sentence[other]}
+                one, other = triples.SIDES[side]
+                told["sentence A"] = sentence[one]
+                told["sentence B"] = sentence[other]
             else:
-                told |= {"context_id": context_id, "line": sentence["line"]}
-            rows.append(told | {"label": LABELS[column], "p(next)": p_next.loc[context_id, column]})
+                told["context_id"] = context_id
+                told["line"] = sentence["line"]
+            told["label"] = LABELS[column]
+            told["p(next)"] = p_next.loc[context_id, column]
+            rows.append(told)
         if table in MEASURES:
             name, measure = MEASURES[table]
-            rows[first][name] = measure(p_next.loc[[context_id]])[0]
+            of_triple = measure(p_next.loc[[context_id]])
+            rows[first][name] = of_triple[0]
     return rows
 
 
@@ -159,8 +183,10 @@ def summary(p_next: pd.DataFrame) -> pd.DataFrame:
 
 def estimates(table: pd.DataFrame) -> dict[str, Estimate]:
     """The rows of `summary` as estimates, by measure."""
-    rows = table[["value", "low", "high", "n"]].itertuples(index=False)
-    return {name: Estimate(*row) for name, row in zip(table["measure"], rows)}
+    found = {}
+    for row in table.itertuples():
+        found[row.measure] = Estimate(row.value, row.low, row.high, row.n)
+    return found
 
 
 # ---- what the claims' tests measure
@@ -175,18 +201,22 @@ def files(context_ids: Sequence[int]) -> dict[str, np.ndarray]:
 
 def needs(p_next: pd.DataFrame) -> dict[str, str]:
     """The model has to differ between sentences, and to tell which of them follow."""
+
+    def mean_of_both(belong, other):
+        return (belong.mean() + other.mean()) / 2
+
     is_right = _is_right(p_next)
-    share_right = stats.bootstrap(
-        lambda belong, other: (belong.mean() + other.mean()) / 2,
-        is_right[:, BELONGS].mean(1),
-        is_right[:, ~BELONGS].mean(1),
-        draws=halves.DRAWS,
-    )
+    belong = is_right[:, BELONGS].mean(1)
+    other = is_right[:, ~BELONGS].mean(1)
+    share_right = stats.bootstrap(mean_of_both, belong, other, draws=halves.DRAWS)
+    why_not = {"differs": "", "reads": ""}
     differs = np.ptp(p_next[nsp.COLUMNS].to_numpy()) > SAME
-    return {
-        "differs": "" if differs else "p(next) is the same for all sentences",
-        "reads": "" if share_right.low > 0.5 else f"{BLIND}: {share_right} of both kinds",
-    }
+    if not differs:
+        why_not["differs"] = "p(next) is the same for all sentences"
+    reads = share_right.low > 0.5
+    if not reads:
+        why_not["reads"] = f"{BLIND}: {share_right} of both kinds"
+    return why_not
 
 
 def _is_right(p_next: pd.DataFrame) -> np.ndarray:
@@ -201,31 +231,37 @@ def is_counted(p_next: pd.DataFrame) -> np.ndarray:
     in the paper's Table 1.
     """
     is_read_right = _is_right(p_next)[:, :3].all(axis=1)
-    return (p_next["stereo"] > p_next["anti"]).to_numpy() & is_read_right
+    prefers = p_next["stereo"] > p_next["anti"]
+    return prefers.to_numpy() & is_read_right
 
 
 def too_few(counted: np.ndarray) -> str:
     """A precondition: SS counts so many triples that a share of them says something."""
     n = int(counted.sum())
-    return "" if n >= ENOUGH else f"SS counts {n} triples that are read right"
+    if n >= ENOUGH:
+        return ""
+    return f"SS counts {n} triples that are read right"
 
 
 def by_a_hair(p_next: pd.DataFrame) -> Estimate:
     """Of the triples that SS counts, the share that is preferred by next to nothing."""
-    spread = np.ptp(np.quantile(p_next[nsp.COLUMNS].to_numpy(), [0.025, 0.975]))
-    return _share_of_counted(p_next, p_next["stereo"] - p_next["anti"] < HAIR * spread)
+    low, high = np.quantile(p_next[nsp.COLUMNS].to_numpy(), [0.025, 0.975])
+    ahead = p_next["stereo"] - p_next["anti"]
+    return _share_of_counted(p_next, ahead < HAIR * (high - low))
 
 
 def in_the_twin(p_next: pd.DataFrame) -> Estimate:
     """Of the triples that SS counts, the share that prefers the same sentence after the swap."""
-    return _share_of_counted(p_next, p_next["gs_stereo"] > p_next["gs_anti"])
+    prefers_same = p_next["gs_stereo"] > p_next["gs_anti"]
+    return _share_of_counted(p_next, prefers_same)
 
 
 def _share_of_counted(p_next: pd.DataFrame, hits: pd.Series) -> Estimate:
     counted = is_counted(p_next)
     if too_few(counted):
         return Estimate(np.nan)
-    share = stats.bootstrap(np.mean, hits.to_numpy()[counted].astype(float))
+    hits = hits.to_numpy()[counted]
+    share = stats.bootstrap(np.mean, hits.astype(float))
     return replace(share, unit="triples read right")
 
 
@@ -236,7 +272,8 @@ def near_zero(p_next: pd.DataFrame) -> Estimate:
         return np.mean(size <= CLOSE * nsp.top_mean(size))
 
     size = np.abs(nsp.strengths(p_next))
-    return replace(stats.bootstrap(share_close, size), unit=halves.TRIPLE_PAIRS)
+    share = stats.bootstrap(share_close, size)
+    return replace(share, unit=halves.TRIPLE_PAIRS)
 
 
 def flips(p_next: pd.DataFrame) -> np.ndarray:
@@ -247,10 +284,12 @@ def flips(p_next: pd.DataFrame) -> np.ndarray:
 
 def unrelated_flips(p_next: pd.DataFrame) -> Estimate:
     """By how much more often the swap flips an unrelated sentence than the mean of the others."""
+
+    def lead(unrelated, stereo, anti):
+        return unrelated.mean() - (stereo.mean() + anti.mean()) / 2
+
     stereo, anti, unrelated = flips(p_next).astype(float).T
-    gap = stats.bootstrap(
-        lambda u, a, b: u.mean() - (a.mean() + b.mean()) / 2, unrelated, stereo, anti
-    )
+    gap = stats.bootstrap(lead, unrelated, stereo, anti)
     return replace(gap, unit=halves.TRIPLE_PAIRS)
 
 

@@ -145,7 +145,8 @@ def _patched(model, encoded: list[dict], others: list[dict], chosen: list) -> Ca
 
     others   for each text the one whose outputs the patch "swapped" puts in
     """
-    means = _mean_outputs(model, encoded)
+    kinds = {kind for kind, _ in chosen}
+    means = _mean_outputs(model, encoded) if "mean" in kinds else {}
 
     @torch.no_grad()
     def states_of(batch, indices) -> Iterator[torch.Tensor]:
@@ -154,7 +155,7 @@ def _patched(model, encoded: list[dict], others: list[dict], chosen: list) -> Ca
             model.net.base_model(**batches.pad(model, [others[i] for i in indices]))
         swapped = dict(seen)  # what is seen below is of other forwards
         for kind, part in chosen:
-            value = {"zero": 0.0, "mean": means[part], "swapped": swapped[part]}[kind]
+            value = {"mean": means, "swapped": swapped}[kind][part] if kind != "zero" else 0.0
             with hooks.put(model, part, value):
                 yield model.net.base_model(**batch).last_hidden_state
 

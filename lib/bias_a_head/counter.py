@@ -372,7 +372,7 @@ def per_head(weights: torch.Tensor) -> pd.DataFrame:
 def measure(
     name: str, bias: str, source: str, n: int, seed: int, device: str | None = None
 ) -> tuple[pd.DataFrame, dict[str, torch.Tensor]]:
-    """`sentences`, and a model's `attention` on them; by name, for Run.cached."""
+    """`sentences`, and a model's `attention` on them; by name, for Run.measured."""
     model = models.load(name, device=device, attention="eager")
     pairs = sentences(bias, source, n, seed, model.is_causal)
     return pairs, attention(model, pairs)

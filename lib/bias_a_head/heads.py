@@ -478,7 +478,7 @@ def entered(model, batch: dict) -> tuple[list[torch.Tensor], torch.Tensor]:
     return [seen[name] for name in names], states
 
 
-# ---- by name, with plain results, for Run.measured and Run.cached
+# ---- by name, with plain results, for Run.measured
 def arguments(run, name: str, bias: str) -> tuple[str, str, Sample]:
     """The arguments of `measure` for a run.
 

@@ -205,7 +205,7 @@ def top_k(
     """Table 3: effect sizes with the first 0, step, 2 step, ... and all of the ranked heads masked.
 
     Returns that table, with a column k; and what masking does at the best K, judged on words that
-    did not choose it (`held_out`), with the key best. By name, for Run.cached.
+    did not choose it (`held_out`), with the key best. By name, for Run.measured.
     """
     model = models.load(name, device=device)
     words = data.words("lpbs_lists")["word"]
