@@ -346,16 +346,8 @@ class Run:
         rests  what it rests on, where that is not what the notebook as a whole has taken so far
         digits after the point, of Estimates as they are shown
         """
-        if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
-            raise CompanionError(
-                f"A result cannot be called {name!r}: give it a name of letters, digits and _ "
-                "alone."
-            )
         is_table = isinstance(result, (pd.DataFrame, pd.Series))
-        if not is_table and not hasattr(result, "figure"):
-            raise CompanionError(
-                f"A {type(result).__name__} cannot be saved: give a figure or a DataFrame."
-            )
+        _check_result(result, name, is_table)
         if is_table:
             contents = {".csv": formats.csv(formats.numbers(result))}
             result = formats.as_text(result, digits)
@@ -532,6 +524,17 @@ def _unsampled(taken: dict) -> dict:
         if one["agrees"]:
             kept[name] = {key: value for key, value in one.items() if key != "differs"}
     return kept
+
+
+def _check_result(result, name: str, is_table: bool):
+    if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
+        raise CompanionError(
+            f"A result cannot be called {name!r}: give it a name of letters, digits and _ alone."
+        )
+    if not is_table and not hasattr(result, "figure"):
+        raise CompanionError(
+            f"A {type(result).__name__} cannot be saved: give a figure or a DataFrame."
+        )
 
 
 # ---- models
