@@ -63,10 +63,10 @@ def bars(by_model: dict[str, pd.DataFrame], k: int):
         means = tables.bars(table).set_index(["dominated", "gender"])
         for ax, dominated in zip(axes[2 * row :], GROUPS):
             _draw_bars(ax, means.loc[dominated])
-            title = f"{name}, {dominated}-dominated occupations"
+            ax.set_title(f"{name}, {dominated}-dominated occupations", fontsize=9)
             if not means["value"].any():
-                title += f": no gendered token among the top {k}"
-            ax.set_title(title, fontsize=9)
+                none = f"no gendered token among the top {k}"
+                ax.text(0.5, 0.5, none, transform=ax.transAxes, ha="center", va="center")
         first = axes[2 * row]
         _, top = first.get_ylim()
         top = max(0.05, top)  # tiny bars are not blown up
