@@ -387,7 +387,7 @@ def test_the_board_alone_depends_on_what_other_notebooks_found():
         ("--device cpu:1", "no device 'cpu:1': choose cpu"),
         ("--profile paper --data mini", "choose"),
         ("--profile grand", "or add"),
-        ("--profile null@x", "mini, paper, published, trainings, null, null@1, balanced"),
+        ("--profile null@x", "mini, paper, published, trainings, null, balanced, null@1"),
         ("--store --limit 8", "never stored"),
         ("--limit 1", "give 2 or more"),
         ("--limit -5", "--limit"),
